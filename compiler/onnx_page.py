@@ -45,7 +45,42 @@ session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
   in [diagnostics.md](diagnostics.md)); a damaged file with its place (`OI1550` to `OI1557`).
 
 """
-_TABLE = """## Operators
+_TABLE = """## Quantised models
+
+What a file of ONNX Runtime's quantiser holds becomes integer arithmetic in the text
+(`recognize-quantized-linear`):
+
+```
+q = op quantize(x, 0.028, 11, dtype=i8);
+n = op linear(q, w, b, acc=i32);        // b: the bias less the zero point of q times the sums of w
+f = op cast(n, to=f32);
+f = op mul(f, 1.38e-05);                // scale of x, times that of w, over that of the result
+p = op quantize(f, 1.0, -128, dtype=i8);
+```
+
+- `DequantizeLinear`, `MatMul`, `Gemm` or `Conv`, `QuantizeLinear` give exactly the codes of
+  `QLinearMatMul` and `QLinearConv`. The floats that they replace round every product, and differ by one
+  code where a value lies next to a half; ONNX Runtime makes the same choice. Codes of u8 are stored as
+  i8, 128 less.
+- The bias must be i32 with the product of both scales; another one is added as a float, behind the sum.
+- Products of two activations, scales that the run computes, and weights of convolutions with a zero
+  point stay as the file has them.
+- `DynamicQuantizeLinear` with `MatMulInteger` is the same product; its zero point is known to the run.
+
+## Operators of ONNX Runtime
+
+Of `com.microsoft`, each held against ONNX Runtime where its CPU has it
+(`tests/unit/test_onnx_contrib*.py`): `Attention`,
+`BiasAdd`, `BiasGelu`, `BiasSplitGelu`, `DequantizeLinear`, `DynamicQuantizeMatMul`,
+`EmbedLayerNormalization`, `FastGelu`, `FusedConv`, `FusedGemm`, `FusedMatMul`, `Gelu`,
+`GroupQueryAttention`, `MatMulIntegerToFloat`, `MatMulNBits`, `MoE`, `MultiHeadAttention`, `NhwcConv`,
+`QAttention`, `QEmbedLayerNormalization`, `QGemm`, `QLinearAdd`, `QLinearAveragePool`, `QLinearConcat`,
+`QLinearConv`, `QLinearGlobalAveragePool`, `QLinearLeakyRelu`, `QLinearMul`, `QLinearReduceMean`,
+`QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QuantizeLinear`, `QuickGelu`, `RotaryEmbedding`,
+`SimplifiedLayerNormalization`, `SkipLayerNormalization`, `SkipSimplifiedLayerNormalization`,
+`TransposeMatMul`. Elementwise ones of integers round twice, as there; a code may differ by one.
+
+## Operators
 
 `onnx {version}` has {cases} tests, {plain} of an operator and {bodies} of the body of one. {passed}
 of the plain ones pass and {body_passed} of the bodies; each other is refused, none gives a wrong number.

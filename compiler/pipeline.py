@@ -117,6 +117,9 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "expand-composites", "what the machine wants in parts is rounded and fused so"
                 ),
                 Step("lower-precision", "products are final; what rounds operands can be fused"),
+                faster(
+                    "mark-byte-products", "before bodies, and before weights are laid out for it"
+                ),
                 Step("nn-to-linalg", "functions of elements become loops that can be merged"),
                 Step(
                     "choose-places", "ops are kernels now; before fusion, which keeps places apart"

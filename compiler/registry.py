@@ -31,6 +31,8 @@ PASSES: dict[str, str] = {
     "drop-dead": "openinfer.lowering.graph.imports.drop_dead:DropDead",
     "recognize-norms": "openinfer.lowering.graph.imports.recognize_norms:RecognizeNorms",
     "recognize-activations": "openinfer.lowering.graph.imports.recognize_activations:RecognizeActivations",
+    "recognize-quantized-linear": "openinfer.lowering.graph.imports.recognize_quantized_linear"
+    ":RecognizeQuantizedLinear",
     "recognize-linear": "openinfer.lowering.graph.imports.recognize_linear:RecognizeLinear",
     "recognize-sdpa": "openinfer.lowering.graph.imports.recognize_sdpa:RecognizeSdpa",
     "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
@@ -52,6 +54,7 @@ PASSES: dict[str, str] = {
     "keep-narrow": "openinfer.lowering.nn.keep_narrow:KeepNarrow",
     "version-rows": "openinfer.lowering.nn.version_rows:VersionRows",
     "split-formats": "openinfer.lowering.nn.split_formats:SplitFormats",
+    "mark-byte-products": "openinfer.lowering.linalg.mark_byte_products:MarkByteProducts",
     "lower-precision": "openinfer.lowering.linalg.lower_precision:LowerPrecision",
     "narrow-state-reads": "openinfer.lowering.nn.narrow_state_reads:NarrowStateReads",
     "recognize-attention": "openinfer.lowering.nn.recognize_attention:RecognizeAttention",

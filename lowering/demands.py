@@ -107,6 +107,11 @@ class Demands:
         rounded when the program is loaded."""
         return False
 
+    def adds_fours(self, op: nn.MatmulOp, weight: bool) -> bool:
+        """Whether a product of i8 with sums in i32 gains by four products at a time (`nn.dot_words`);
+        `weight` says whether its right operand is one."""
+        return False
+
     def rounds_to_bytes(self, op: nn.MatmulOp | nn.ExpertMatmulOp) -> bool:
         """Whether the left operand of a product with a weight in blocks is rounded to blocks of bytes where
         the program is compiled with precision "q8"."""

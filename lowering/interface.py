@@ -29,6 +29,7 @@ from openinfer.dialects.nn import (
     LayoutAttr,
     PairsAttr,
     PanelsAttr,
+    QuadsAttr,
     SlotAttr,
     TilesAttr,
     interface_of,
@@ -52,7 +53,7 @@ class Weight:
     empty text for a member that no step reads."""
     members: tuple[int, ...] = ()
     """Extents of the indices of a family; empty for a single tensor."""
-    layout: PanelsAttr | PairsAttr | BlocksAttr | TilesAttr | None = None
+    layout: PanelsAttr | PairsAttr | QuadsAttr | BlocksAttr | TilesAttr | None = None
     """How a member lies in memory; None: as in the package."""
     prepare: str | None = None
     """The function that lays a member out when the program is loaded."""

@@ -36,7 +36,7 @@ from openinfer.runtime.packages.memory import MemoryPackage
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 SIMPLIFY = (
-    *("drop-dead", "canonicalize-graph", "fold-constants"),
+    *("drop-dead", "canonicalize-graph", "recognize-quantized-linear", "fold-constants"),
     *("recognize-activations", "recognize-norms", "recognize-linear", "recognize-sdpa"),
     *("lift-index-functions", "recognize-rotary", "merge-heads"),
     *("fold-constants", "canonicalize-graph", "hoist-masks", "drop-dead"),

@@ -27,7 +27,13 @@ from openinfer.lowering.options import PipelineOptions
 from openinfer.lowering.vulkan.schedules.matmul import FEW
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES, SUBGROUP
-from openinfer.lowering.vulkan.schedules.tile_choice import why_no_matrix_tile, why_no_tile
+from openinfer.lowering.vulkan.schedules.matmul_workgroup import SIZES
+from openinfer.lowering.vulkan.schedules.tile_choice import (
+    MOST_SUMS,
+    why_no_matrix_tile,
+    why_no_tile,
+    why_no_workgroup_tile,
+)
 from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.devices.vulkan.step_clock import StepClock
 from openinfer.runtime.errors import OpenInferError, UnsupportedError
@@ -62,6 +68,25 @@ class DeviceShape:
     product: DeviceProduct
     batch: int
     """Rows of a batch: all of them where there is one."""
+    by_workgroups: bool = False
+    """Whether workgroups may multiply it as a whole, too."""
+
+    @property
+    def forms(self) -> list[DeviceProduct]:
+        """What a table names it by: a row for each of what multiplies."""
+        whole = replace(self.product, matrices=False, workgroup=True)
+        return [self.product, *([whole] if self.by_workgroups else [])]
+
+
+@dataclass(frozen=True, order=True)
+class Choice:
+    """A row that a table may have."""
+
+    product: DeviceProduct
+    tile: DeviceTile
+
+    def __str__(self) -> str:
+        return f"{self.tile}{', by workgroups' * self.product.workgroup}"
 
 
 @dataclass(frozen=True)
@@ -71,11 +96,17 @@ class DeviceFinding:
     shape: DeviceShape
     default: float
     best: float
-    tile: DeviceTile | None
+    choice: Choice | None
     """None: the default stays."""
     tried: int
-    refused: Mapping[DeviceTile, str] = field(default_factory=dict[DeviceTile, str])
+    refused: Mapping[Choice, str] = field(default_factory=dict[Choice, str])
     """Tiles that were not timed, and why: a wrong result, or an error of the driver."""
+
+    @property
+    def rows(self) -> dict[DeviceProduct, DeviceTile | None]:
+        """What a table is to say of each form: an older row of another form may stand there."""
+        kept = {self.choice.product: self.choice.tile} if self.choice else {}
+        return {form: kept.get(form) for form in self.shape.forms}
 
     @property
     def gain(self) -> float:
@@ -135,22 +166,31 @@ def _shape_of(op: MatmulOp, device: DeviceDescription) -> DeviceShape | None:
         and depth % LANES == 0
         and (transposed or columns % LANES == 0)
     )
-    return DeviceShape(DeviceProduct(rows, depth, columns, dtype, transposed, matrices), own)
+    product = DeviceProduct(rows, depth, columns, dtype, transposed, matrices)
+    return DeviceShape(product, own, matrices and device.workgroup_matrices)
 
 
-def tiles_for(shape: DeviceShape, device: DeviceDescription) -> list[DeviceTile]:
+def choices_for(shape: DeviceShape, device: DeviceDescription) -> list[Choice]:
     """The tiles of a product that kernels can be made of, and that are worth a measurement."""
-    asked = shape.product
+    return [
+        Choice(form, tile) for form in shape.forms for tile in _tiles_for(form, shape.batch, device)
+    ]
+
+
+def _tiles_for(asked: DeviceProduct, batch: int, device: DeviceDescription) -> list[DeviceTile]:
     bits = 64 if asked.dtype == "f64" else 32
     found: dict[tuple[int, ...], list[DeviceTile]] = {}
-    for tile in _matrix_tiles() if asked.matrices else _tiles():
-        if tile.rows >= 2 * shape.batch or tile.columns >= 2 * asked.columns:
+    tiles = _matrix_tiles() if asked.matrices else _tiles()
+    for tile in _workgroup_tiles() if asked.workgroup else tiles:
+        if tile.rows >= 2 * batch or tile.columns >= 2 * asked.columns:
             continue
-        if shape.batch != asked.rows and shape.batch % tile.rows:
+        if batch != asked.rows and batch % tile.rows:
             continue
         if tile.depth >= 2 * asked.depth or not _keeps_busy(asked, tile):
             continue
-        if asked.matrices:
+        if asked.workgroup:
+            reason = why_no_workgroup_tile(tile, device)
+        elif asked.matrices:
             reason = why_no_matrix_tile(tile, asked.transposed, device)
         else:
             reason = why_no_tile(tile, bits, device)
@@ -188,6 +228,15 @@ def _matrix_tiles() -> Generator[DeviceTile]:
                 yield DeviceTile(rows, columns, depth, each_row, each_column, along)
 
 
+def _workgroup_tiles() -> Generator[DeviceTile]:
+    rows, columns, depths = (64, 128, 256), (64, 96, 128, 192, 256), (32, 64)
+    for down, across, depth, size in all_of(rows, columns, depths, SIZES):
+        # As many sums for an invocation as registers hold, and not few.
+        if 32 * size <= down * across <= MOST_SUMS * size:
+            subgroups = size // SUBGROUP
+            yield DeviceTile(down, across, depth, down // 2, across // (subgroups // 2))
+
+
 def _tiles() -> Generator[DeviceTile]:
     sides, each, depths = (32, 64, 128, 256), (2, 4, 8, 16), (8, 16, 32)
     for rows, columns, each_row, each_column, depth in all_of(sides, sides, each, each, depths):
@@ -213,30 +262,31 @@ class DeviceTuner:
         """The best tile of a product."""
         # First: where the device has no clock, nothing is compiled in vain.
         self._race(shape.product, [None], 0.0)
-        tiles = tiles_for(shape, self._description)
-        refused: dict[DeviceTile, str] = {}
-        for tile in tiles:
+        tried = choices_for(shape, self._description)
+        refused: dict[Choice, str] = {}
+        for choice in tried:
             try:
-                reason = self.why_wrong(shape.product, tile)
+                reason = self.why_wrong(choice)
             except OpenInferError as error:
                 reason = error.message
             if reason is not None:
-                refused[tile] = reason
-        left = [tile for tile in tiles if tile not in refused]
+                refused[choice] = reason
+        left = [choice for choice in tried if choice not in refused]
         times: dict[Any, float] = {}
         for start in range(0, len(left), AT_ONCE):
             times |= self._race(shape.product, left[start : start + AT_ONCE], 0.0)
-        best = sorted(times, key=lambda tile: times[tile])[:FINALISTS]
+        best = sorted(times, key=lambda choice: times[choice])[:FINALISTS]
         final = self._race(shape.product, [None, *best], self._seconds)
         default = final.pop(None)
-        quickest = min(final, key=lambda tile: final[tile], default=None)
+        quickest = min(final, key=lambda choice: final[choice], default=None)
         if quickest is None or final[quickest] > WORTH * default:
-            return DeviceFinding(shape, default, default, None, len(tiles), refused)
-        return DeviceFinding(shape, default, final[quickest], quickest, len(tiles), refused)
+            return DeviceFinding(shape, default, default, None, len(tried), refused)
+        return DeviceFinding(shape, default, final[quickest], quickest, len(tried), refused)
 
-    def why_wrong(self, asked: DeviceProduct, tile: DeviceTile) -> str | None:
+    def why_wrong(self, choice: Choice) -> str | None:
         """What is wrong with the result of a tile on a small problem that has its edges where the product
         has them; None where it is right."""
+        asked, tile = choice.product, choice.tile
         problem = replace(
             asked,
             rows=_small(asked.rows, tile.rows),
@@ -244,7 +294,7 @@ class DeviceTuner:
             columns=_small(asked.columns, tile.columns),
         )
         inputs = _inputs(problem)
-        with self._executor(problem, tile) as executor:
+        with self._executor(problem, Choice(problem, tile)) as executor:
             found = np.asarray(executor.run(**inputs)["y"]).astype(np.float64)
         left, right = (inputs[name].astype(np.float64) for name in ("x", "w"))
         right = right.T if problem.transposed else right
@@ -257,46 +307,44 @@ class DeviceTuner:
         return f"{int(wrong.sum())} of {wrong.size} elements of {problem} are wrong"
 
     def _race(
-        self, asked: DeviceProduct, tiles: Sequence[DeviceTile | None], seconds: float
+        self, asked: DeviceProduct, choices: Sequence[Choice | None], seconds: float
     ) -> dict[Any, float]:
-        """Microseconds of each tile, run in turns: the median of rounds. None is the default."""
+        """Microseconds of each choice, run in turns: the median of rounds. None is the default."""
         with ExitStack() as stack:
             package = stack.enter_context(_operands(asked))
-            timed = [stack.enter_context(self._timed(asked, tile, package)) for tile in tiles]
+            timed = [stack.enter_context(self._timed(asked, one, package)) for one in choices]
             warm = time.perf_counter() + self.spin_up
             while time.perf_counter() < warm:
                 timed[0].microseconds()
-            rounds: list[list[float]] = [[] for _ in tiles]
+            rounds: list[list[float]] = [[] for _ in choices]
             end = time.perf_counter() + seconds
             while len(rounds[0]) < LEAST_ROUNDS or time.perf_counter() < end:
                 for found, one in zip(rounds, timed):
                     found.append(one.microseconds())
-        return {tile: statistics.median(found) for tile, found in zip(tiles, rounds)}
+        return {one: statistics.median(found) for one, found in zip(choices, rounds)}
 
-    def _program(
-        self, asked: DeviceProduct, tile: DeviceTile | None, text: str, package: Package | None
-    ) -> Program:
+    def _program(self, choice: Choice | None, text: str, package: Package | None) -> Program:
         from openinfer.compiler.api import Graph
         from openinfer.compiler.compile import compile_module
 
-        tiles: DeviceTiles = {asked: tile} if tile is not None else {}
+        tiles: DeviceTiles = {choice.product: choice.tile} if choice is not None else {}
         options = PipelineOptions(device=self._device, device_tiles=tiles)
         program = compile_module(Graph(text, "<product>"), package, options)
         program.device = self._device
         return program
 
-    def _executor(self, asked: DeviceProduct, tile: DeviceTile | None) -> BaseExecutor:
+    def _executor(self, asked: DeviceProduct, choice: Choice | None) -> BaseExecutor:
         """A program of nothing but a product, with a tile, or as it is by default."""
         left, right, result = _declared(asked)
         text = (
             f"dynamic {{ x: {left}; w: {right}; }} volatile {{ y: {result}; }}"
             f" block entry {{ {_product(asked)} return; }}"
         )
-        return self._program(asked, tile, text, None).make_executor(1)
+        return self._program(choice, text, None).make_executor(1)
 
     @contextmanager
     def _timed(
-        self, asked: DeviceProduct, tile: DeviceTile | None, package: Package
+        self, asked: DeviceProduct, choice: Choice | None, package: Package
     ) -> Generator[_Timed]:
         """A program that does a product as often as it is told; the barrier keeps it in its loop."""
         left, right, result = _declared(asked)
@@ -306,7 +354,7 @@ class DeviceTuner:
             f" block entry {{ assign y: {result}; loop products (i in 0..n) {{ barrier; {_product(asked)} }}"
             " op slice(y, axis=0, start=0, stop=1) >> z; return; }"
         )
-        program = self._program(asked, tile, text, package)
+        program = self._program(choice, text, package)
         with StepClock() as clock, program.make_executor(1) as executor:
             yield _Timed(executor, clock)
 
@@ -389,11 +437,11 @@ def table(found: Sequence[DeviceFinding], device: str) -> str:
     for finding in found:
         lines.append(
             f"{finding.shape.product!s:{width}} {finding.default:8.1f} us {finding.best:8.1f} us "
-            f"{finding.gain:6.3f} {finding.tried:6}  {finding.tile or 'as by default'}"
+            f"{finding.gain:6.3f} {finding.tried:6}  {finding.choice or 'as by default'}"
         )
         if finding.refused:
-            tile, reason = next(iter(finding.refused.items()))
-            lines.append(f"  {len(finding.refused)} tiles refused, as {tile}: {reason}")
-    kept = sum(finding.tile is not None for finding in found)
+            choice, reason = next(iter(finding.refused.items()))
+            lines.append(f"  {len(finding.refused)} tiles refused, as {choice}: {reason}")
+    kept = sum(finding.choice is not None for finding in found)
     lines.append(f"{kept} of {len(found)} products have a quicker tile on {device}")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Ops on matrices that a whole workgroup holds: parts of buffers, other elements, functions of elements.
+"""Ops on matrices of a workgroup or a subgroup: parts of buffers, other elements, functions of elements.
 
 Products, sums and constants of such matrices are the ops of `gpu.py` (`gpu.subgroup_mma_compute` and its
-like); their type says that a workgroup holds them. All invocations of the workgroup reach each op.
+like); their type says who holds them. All invocations of that workgroup or subgroup reach each op.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class TensorLoadOp(_TensorOp):
         kind = self.result.type
         assert isinstance(kind, MMAMatrixType)
         assert isinstance(self.source.type, MemRefType)
-        if not kind.of_workgroup or kind.element_type != self.source.type.element_type:
+        if kind.element_type != self.source.type.element_type:
             raise VerifyException(f"'{self.name}' gives no {kind}")
         if self.repeated is not None and self.transpose is not None:
             raise VerifyException(f"'{self.name}' repeats rows, or turns them")
@@ -148,7 +148,7 @@ class TensorStoreOp(_TensorOp):
         kind = self.value.type
         assert isinstance(kind, MMAMatrixType)
         assert isinstance(self.target.type, MemRefType)
-        if not kind.of_workgroup or kind.element_type != self.target.type.element_type:
+        if kind.element_type != self.target.type.element_type:
             raise VerifyException(f"'{self.name}' takes no {kind}")
 
 

@@ -28,6 +28,7 @@ from openinfer.dialects.nn.layouts import (
     LayoutAttr,
     PairsAttr,
     PanelsAttr,
+    QuadsAttr,
     TilesAttr,
 )
 from openinfer.dialects.nn.line_ops import LayerNormOp, ReduceOp, RmsNormOp, SoftmaxOp
@@ -168,7 +169,17 @@ NN = Dialect(
         EndSectionOp,
         *_STATE_OPS,
     ],
-    [DimsAttr, DtypeType, BlockType, PanelsAttr, PairsAttr, BlocksAttr, TilesAttr, SlotAttr],
+    [
+        DimsAttr,
+        DtypeType,
+        BlockType,
+        PanelsAttr,
+        PairsAttr,
+        QuadsAttr,
+        BlocksAttr,
+        TilesAttr,
+        SlotAttr,
+    ],
 )
 
 __all__ = [
@@ -226,6 +237,7 @@ __all__ = [
     "PoolOp",
     "ProductsOp",
     "PublishOp",
+    "QuadsAttr",
     "QuantizeBlocksOp",
     "QuantizeRowsOp",
     "RecurrentOp",

@@ -74,7 +74,8 @@ class DotWordsOp(IRDLOperation):
         %s = nn.dot_words unsigned %sum, %a, %b : vector<16xi32>
         %s = nn.dot_words unsigned small %sum, %a, %b : vector<16xi32>
 
-    The bytes of b have a sign, and are above -128. Those of a have one, too, unless they are `unsigned`;
+    The bytes of b have a sign, and are above -128 where those of a have one, too, as they do if they are not
+    `unsigned`;
     `small` ones are below 128. Sums wrap. What `vpdpbusd` computes, and `vpmaddubsw` of small bytes.
     """
 

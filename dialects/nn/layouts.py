@@ -97,6 +97,26 @@ class PairsAttr(_ColumnsAttr):
 
 
 @irdl_attr_definition
+class QuadsAttr(_ColumnsAttr):
+    """`#nn.quads<32>`: `[…, ceil(N / 32), ceil(K / 4), 128]` bytes, as `nn.dot_words` takes them.
+
+    Four rows of an i8 matrix lie side by side, column by column, each element with its sign bit flipped.
+    """
+
+    name = "nn.quads"
+
+    @property
+    def width(self) -> int:
+        return 4 * self.data
+
+    def rows(self, depth: Dim) -> Dim:
+        return ceil_div(depth, 4)
+
+    def element(self, matrix: Attribute) -> Attribute:
+        return i8
+
+
+@irdl_attr_definition
 class TilesAttr(_ColumnsAttr):
     """`#nn.tiles<16>`: `[…, ceil(N / 16), ceil(K / 16), 256]`, squares of 16 columns by 16 rows.
 

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     f32,
     f64,
     i8,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -43,7 +44,14 @@ from openinfer.dialects.nn.checks import (
     text,
 )
 from openinfer.dialects.nn.epilogues import check_body, check_extras
-from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, PanelsAttr
+from openinfer.dialects.nn.layouts import (
+    BlocksAttr,
+    LayoutAttr,
+    PairsAttr,
+    PanelsAttr,
+    QuadsAttr,
+    TilesAttr,
+)
 from openinfer.dialects.nn.row_ops import row_elements
 from openinfer.runtime.blocks import BLOCKS, BlockFormat
 
@@ -71,6 +79,10 @@ class MatmulOp(NNOp):
     With `precision = "bf16"` both operands are rounded to bf16 and the products are added up in f32,
     by `nn.dot_pairs`: `a` is bf16 already, `b` is rounded where it is packed, and all panels are
     those of `#nn.pairs`. A `b` without a layout needs room for panels.
+
+    With `precision = "i8"` both operands are i8 and sums are i32, by `nn.dot_words`: all panels are those of
+    `#nn.quads`, K is known, and a `b` without a layout needs room for panels. Scratch: `starts`, `[slots,
+    rows]`, for each row what its sums start from.
     """
 
     name = "nn.matmul"
@@ -83,7 +95,7 @@ class MatmulOp(NNOp):
     precision = opt_prop_def(StringAttr)
     maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     ARITY: ClassVar[tuple[int, int | None]] = (2, 2)
-    SCRATCH: ClassVar[tuple[str, ...]] = ("panels", "copy", "sums")
+    SCRATCH: ClassVar[tuple[str, ...]] = ("panels", "copy", "sums", "starts")
     BODY: ClassVar[bool] = True
 
     @property
@@ -101,6 +113,16 @@ class MatmulOp(NNOp):
     def in_bytes(self) -> bool:
         """Whether the left operand is rows of `nn.quantize_rows`."""
         return self.precision is not None and self.precision.data == "q8"
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether both operands are rounded to bf16."""
+        return self.precision is not None and self.precision.data == "bf16"
+
+    @property
+    def in_quads(self) -> bool:
+        """Whether bytes are multiplied and added up four at a time."""
+        return self.precision is not None and self.precision.data == "i8"
 
     def _row_elements(self, nbytes: Dim) -> Dim:
         found = row_elements(nbytes)
@@ -175,13 +197,13 @@ class MatmulOp(NNOp):
     def _check_panels(self, value: SSAValue, depth: Dim, columns: Dim) -> None:
         found = shape_of(value)
         width = found[-1] if found else None
-        pairs = self.precision is not None
-        expected: Dims = (None, None, ceil_div(depth, 2) if pairs else depth, None)
-        if isinstance(width, int) and width > pairs:
-            layout = PairsAttr(width // 2) if pairs else PanelsAttr(width)
-            expected = layout.shape((None, depth, columns))
+        each = 2 if self.in_pairs else 4 if self.in_quads else 1
+        layout = {1: PanelsAttr, 2: PairsAttr, 4: QuadsAttr}[each]
+        expected: Dims = (None, None, ceil_div(depth, each), None)
+        if isinstance(width, int) and width >= each:
+            expected = layout(width // each).shape((None, depth, columns))
         expect_shape(self, "the scratch buffer", found, expected)
-        kind = bf16 if pairs else element(self.inputs[1])
+        kind = bf16 if self.in_pairs else element(self.inputs[1])
         expect_element(self, "the scratch buffer", element(value), kind)
 
     def _check_elements(self) -> None:
@@ -247,14 +269,20 @@ class MatmulOp(NNOp):
             if not self.in_bytes and self.precision is not None:
                 refuse(self, "a right operand in blocks has no precision but q8")
             return
-        pairs = isinstance(self.layout, PairsAttr)
-        if self.layout is not None and pairs is (self.precision is None):
-            said = "bf16" if self.precision is not None else "as declared"
-            refuse(self, f"the layout {self.layout} does not belong to precision {said}")
+        said = None if self.precision is None else self.precision.data
+        own = {None: (PanelsAttr, TilesAttr), "bf16": (PairsAttr,), "i8": (QuadsAttr,)}.get(said)
+        if own is None:
+            refuse(self, f"precision {said!r} is unknown, expected 'bf16', 'i8' or 'q8'")
+        if self.layout is not None and not isinstance(self.layout, own):
+            refuse(
+                self,
+                f"the layout {self.layout} does not belong to precision {said or 'as declared'}",
+            )
         if self.precision is None:
             return
-        if self.precision.data != "bf16":
-            refuse(self, f"precision {self.precision.data!r} is unknown, expected 'bf16' or 'q8'")
+        if self.in_quads:
+            self._check_quads()
+            return
         if self.transpose_a is not None:
             refuse(self, "the left operand of a product of pairs is not transposed")
         rounded = self.inputs[: 2 if self.layout is not None else 1]
@@ -262,6 +290,22 @@ class MatmulOp(NNOp):
             expect_element(self, "an operand of precision bf16", element(value), bf16)
         if element(self.inputs[1]) == f64:
             refuse(self, "the right operand is f64, which precision bf16 leaves alone")
+
+    def _check_quads(self) -> None:
+        """Bytes with a sign, a known number of them in a sum of 32 bits."""
+        for value in self.inputs[:2]:
+            expect_element(self, "an operand of precision i8", element(value), i8)
+        if self.transpose_a is not None or self.unsigned is not None or self.boolean is not None:
+            refuse(self, "operands of precision i8 have a sign, and the left one is not transposed")
+        if not isinstance(shape_of(self.left)[-1], int):
+            refuse(self, "a product of precision i8 has a known K")
+        kind = self.body[0].block.args[0].type if self.body else element(self.output)
+        if kind != i32:
+            refuse(self, f"sums of precision i8 are i32, found {kind}")
+        starts = self.room("starts")
+        if starts is not None:
+            expect_element(self, "what sums start from", element(starts), i32)
+            expect_shape(self, "what sums start from", shape_of(starts), (None, None))
 
 
 @irdl_op_definition

@@ -40,7 +40,7 @@ from openinfer.dialects.nn.checks import (
     text,
     times,
 )
-from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr
+from openinfer.dialects.nn.layouts import BlocksAttr, LayoutAttr, PairsAttr, QuadsAttr
 from openinfer.runtime.sizes import Size
 
 I64Array = DenseArrayBase.constr(i64)
@@ -278,6 +278,8 @@ class PackOp(NNOp):
         source, target = shape_of(self.inputs[0]), shape_of(self.output)
         if isinstance(self.layout, PairsAttr):
             expect_floats(self, self.inputs)
+        if isinstance(self.layout, QuadsAttr):
+            expect_element(self, "the input", element(self.inputs[0]), i8)
         expected = self.layout.element(element(self.inputs[0]))
         expect_element(self, "the result", element(self.output), expected)
         if len(source) < 2:

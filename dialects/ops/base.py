@@ -168,6 +168,8 @@ class OpSpec:
     """The operands that have one dtype, floats after they met in it; of pointwise ops all but conditions."""
     filled: tuple[str, ...] = ()
     """Operands that one number may stand for: of the dtype of the first operand, for all elements."""
+    literals: tuple[tuple[str, str], ...] = ()
+    """Operands whose literals have a dtype of their own, with it."""
     partial: bool = False
     """Whether some integer operands have no result, a division by 0 say: what is moved may fail then."""
 
@@ -343,8 +345,8 @@ def meeting_dtypes(spec: OpSpec, dtypes: Sequence[str]) -> list[str]:
 def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
     """The dtype of every operand of an op, where None stands for a literal.
 
-    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool, two
-    literals to choose from are f32. Raises OpDTypeError where nothing gives one.
+    A literal has the dtype that the operands beside it have, or meet in; a condition is a bool, a
+    scale beside codes f32, two literals to choose from f32. Raises OpDTypeError where nothing gives one.
     """
     names = (*spec.operands, *spec.optional)
     beside = [
@@ -356,8 +358,11 @@ def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
             found.append(dtype)
             continue
         name = names[min(place, len(names) - 1)] if names else ""
+        own = dict(spec.literals).get(name)
         if name == "condition":
             found.append("bool")
+        elif own is not None:
+            found.append(own)
         elif name in spec.filled and dtypes[0] is not None:
             found.append(dtypes[0])
         elif not spec.meets(place):

@@ -137,6 +137,7 @@ SPECS: tuple[OpSpec, ...] = (
             _AXIS,
         ),
         optional=("scale", "zero_point"),
+        literals=(("scale", "f32"), ("zero_point", "i32")),
     ),
     OpSpec(
         "dequantize",
@@ -153,6 +154,7 @@ SPECS: tuple[OpSpec, ...] = (
             _AXIS,
         ),
         optional=("scale", "zero_point"),
+        literals=(("scale", "f32"), ("zero_point", "i32")),
     ),
     OpSpec(
         "quantize_blocks",

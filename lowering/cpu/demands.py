@@ -106,12 +106,19 @@ class CpuDemands(Demands):
             return None
         dims = nn.dims_of(op.right)
         columns = dims[-2] if op.transpose_b is not None else dims[-1]
-        panels = nn.PairsAttr if op.precision is not None else nn.PanelsAttr
+        panels = nn.PairsAttr if op.in_pairs else nn.QuadsAttr if op.in_quads else nn.PanelsAttr
         return Tiling(panels(machine_of(op).tile_for(columns.constant)))
 
     def merges(self, products: Sequence[nn.MatmulOp]) -> bool:
         # What is computed in blocks has a loop of its own around its panels.
-        return not any(block_scratch(op) for op in products)
+        return not any(op.in_quads or block_scratch(op) for op in products)
+
+    def adds_fours(self, op: nn.MatmulOp, weight: bool) -> bool:
+        depth = nn.dims_of(op.left)[-1].constant
+        rows = nn.dims_of(op.result[0])[-2].constant
+        if op.transpose_a is not None or depth is None or depth < LEAST_DEPTH:
+            return False
+        return weight or rows is None or rows >= LEAST_ROWS
 
     def pools(self, conv: nn.ConvOp, pool: nn.PoolOp) -> bool:
         return fills_lines(ConvShape.of(conv), lanes_of(conv, sums_of(conv)))

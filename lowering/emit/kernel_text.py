@@ -487,8 +487,26 @@ class _Writer:
         text = self.shader.names.new(value.name_hint or wanted)
         precise = "precise " if is_float(value.type) else ""
         begin = f" = {start.text}" if start is not None else ""
-        self.line(f"{precise}{self.shader.type(value.type)} {text}{begin};")
+        self.line(f"{precise}{self.kept_type(value)} {text}{begin};")
         return Expression(text, variables=frozenset({text}))
+
+    def kept_type(self, value: SSAValue) -> str:
+        """The type of a variable for a value; neighbours are kept as they are stored."""
+        if isinstance(value.type, VectorType):
+            return self.shader.wide_type(value.type.element_type, value.type.element_count())
+        return self.shader.type(value.type)
+
+    def kept(self, value: SSAValue) -> Expression:
+        """What a variable for a value is assigned."""
+        return self.packed(value) if isinstance(value.type, VectorType) else self.use(value)
+
+    def take(self, op: Operation, values: Sequence[SSAValue], kept: Sequence[Expression]) -> None:
+        """Gives values the variables that are kept for them."""
+        for value, variable in zip(values, kept, strict=True):
+            if not isinstance(value.type, VectorType):
+                self.values[value] = variable
+            elif value.uses.get_length():
+                self.unpacked(op, value, variable)
 
     def body(self, block: Block, kept: Sequence[Expression]) -> None:
         """The statements of a block; what it yields goes into variables."""
@@ -503,13 +521,15 @@ class _Writer:
         """Assigns variables, as if at once."""
         before: set[str] = set()
         for variable, value in zip(kept, yielded, strict=True):
+            if isinstance(value.type, VectorType):
+                continue  # Its elements are copies.
             expression = self.pending.get(value) or self.values[value]
             if before & expression.variables:
                 self.copied(value, expression)
             if expression.text != variable.text:
                 before.add(variable.text)
         for variable, value in zip(kept, yielded, strict=True):
-            expression = self.use(value)
+            expression = self.kept(value)
             if expression.text != variable.text:
                 self.line(f"{variable.text} = {expression.text};")
 
@@ -536,7 +556,7 @@ class _Writer:
             self.line("} else {")
             self.body(other.block, kept)
         self.line("}")
-        self.values.update(zip(op.results, kept))
+        self.take(op, op.results, kept)
 
     def plain_else(self, region: Region) -> list[Expression]:
         """What a branch yields that does nothing else; empty where there is none such."""
@@ -558,7 +578,7 @@ class _Writer:
             text = self.shader.names.new("end")
             self.statement(op, f"int {text} = {last.text};")
             last = name(text)
-        starts = [self.use(value) for value in op.iter_args]
+        starts = [self.kept(value) for value in op.iter_args]
         self.settle_before(op)
         block = op.body.block
         arguments = block.args[1:]
@@ -575,7 +595,6 @@ class _Writer:
         text = self.shader.names.new(turn.name_hint or "i")
         known = first.non_negative and step.non_negative
         self.values[turn] = name(text, non_negative=known)
-        self.values.update(zip(arguments, kept))
         forward = f"{text}++" if step.number == 1 else f"{text} += {step.text}"
         rolled = ""
         if is_of_tensors(op):
@@ -585,9 +604,12 @@ class _Writer:
             op,
             f"{rolled}for (int {text} = {first.text}; {text} < {last.text}; {forward}) {{",
         )
+        self.depth += 1
+        self.take(op, arguments, kept)
+        self.depth -= 1
         self.body(block, kept)
         self.line("}")
-        self.values.update(zip(op.results, kept))
+        self.take(op, op.results, kept)
 
 
 def _vector(kind: str, parts: Sequence[Expression]) -> Expression:

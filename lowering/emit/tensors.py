@@ -31,6 +31,7 @@ from openinfer.lowering.emit.expressions import (
 )
 from openinfer.lowering.emit.operations import hint_of
 from openinfer.lowering.emit.shader import Buffer, Shader, no_text
+from openinfer.lowering.emit.types import OF_WORKGROUP
 
 ROLLED = "[[dont_unroll]] "
 """In front of a loop whose turns a driver is to leave as they are."""
@@ -58,6 +59,7 @@ class Writer(Protocol):
 
 def load_tensor(writer: Writer, op: TensorLoadOp) -> None:
     """A matrix that a part of a buffer is."""
+    writer.shader.extensions.add(OF_WORKGROUP)
     kind = op.result.type
     assert isinstance(kind, MMAMatrixType)
     text = writer.shader.names.new(op.result.name_hint or hint_of(op))
@@ -75,6 +77,7 @@ def load_tensor(writer: Writer, op: TensorLoadOp) -> None:
 
 def store_tensor(writer: Writer, op: TensorStoreOp) -> None:
     """A matrix into a part of a buffer."""
+    writer.shader.extensions.add(OF_WORKGROUP)
     kind = op.value.type
     assert isinstance(kind, MMAMatrixType)
     extents = [kind.rows.data, kind.columns.data]
@@ -87,12 +90,14 @@ def store_tensor(writer: Writer, op: TensorStoreOp) -> None:
 
 def convert_matrix(writer: Writer, op: MatrixConvertOp) -> None:
     """A matrix of other elements."""
+    writer.shader.extensions.add(OF_WORKGROUP)
     found = call(writer.shader.type(op.result.type), writer.use(op.value))
     writer.define(op.result, found, op)
 
 
 def map_matrix(writer: Writer, op: MatrixMapOp) -> None:
     """A function of each element, which stands in front of `main`."""
+    writer.shader.extensions.add(OF_WORKGROUP)
     shader = writer.shader
     shader.extensions.add("GL_EXT_shader_explicit_arithmetic_types_int32")
     row, column, *others = op.body.block.args
@@ -118,6 +123,7 @@ def map_matrix(writer: Writer, op: MatrixMapOp) -> None:
 
 def reduce_matrix(writer: Writer, op: MatrixReduceOp) -> None:
     """The elements of rows joined by a function of two."""
+    writer.shader.extensions.add(OF_WORKGROUP)
     shader = writer.shader
     function = _function(writer, op, [(one, "") for one in op.body.block.args])
     text = shader.names.new(f"{function}_of_rows")

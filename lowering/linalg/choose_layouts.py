@@ -81,8 +81,9 @@ class _Stored:
         """What the name of an argument says of it."""
         if isinstance(self.layout, nn.BlocksAttr):
             return "_blocks"
-        pairs = isinstance(self.layout, nn.PairsAttr)
-        return ("_pairs" if pairs else "_packed") + ("_t" if self.transposed else "")
+        pairs, quads = (isinstance(self.layout, one) for one in (nn.PairsAttr, nn.QuadsAttr))
+        kind = "_pairs" if pairs else "_quads" if quads else "_packed"
+        return kind + ("_t" if self.transposed else "")
 
 
 def _in_bytes(kind: Attribute) -> Attribute:
@@ -161,7 +162,8 @@ class _Chooser:
         # Integers are laid out for products with floats, which convert them as they read them.
         floats = isinstance(nn.element_of(op.inputs[0]), AnyFloat)
         in_blocks = isinstance(nn.element_of(value), nn.BlockType)
-        return (floats or in_blocks) and 0 not in dims
+        fours = isinstance(op, nn.MatmulOp) and op.in_quads
+        return (floats or in_blocks or fours) and 0 not in dims
 
     def _use_layout(self, op: Packed, place: int, tiling: Tiling, *, transposed: bool) -> None:
         """Gives an op one of its constant operands in a layout."""

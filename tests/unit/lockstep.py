@@ -165,13 +165,24 @@ class _Workgroup:
             self.values[result] = np.where(chosen, one, other)
 
     def loop(self, op: scf.ForOp) -> None:
-        """Of bounds that all invocations have."""
-        first, last, step = (int(np.unique(self.values[v])[0]) for v in (op.lb, op.ub, op.step))
-        carried = [self.values[value] for value in op.iter_args]
-        for place in range(first, last, step):
-            arguments = [np.full(1, place), *carried]
+        """Invocations that have no more rounds wait for the others."""
+        place, last, step = (self.values[v] for v in (op.lb, op.ub, op.step))
+        carried, before = [self.values[value] for value in op.iter_args], self.active
+        while (self.full(place < last) & before).any():
+            goes_on = self.full(place < last)
+            self.active = before & goes_on
+            arguments = [place, *carried]
             self.values.update(zip(op.body.block.args, arguments, strict=True))
-            carried = self.block(op.body.block)
+            found = self.block(op.body.block)
+            if goes_on.all():
+                carried = found
+            else:
+                carried = [
+                    np.where(goes_on, self.full(one).T, self.full(other).T).T
+                    for one, other in zip(found, carried)
+                ]
+            place = place + step
+        self.active = before
         self.values.update(zip(op.results, carried, strict=True))
 
     # Memory

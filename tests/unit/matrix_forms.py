@@ -82,6 +82,11 @@ FORMS = {
         "block entry { assign a: f16[1, 32, 500, 64]; "
         "op attention(q, k, v, causal=true) >> a; return a; }"
     ),
+    "causal attention in rounds": (
+        "dynamic { q: f16[1, 32, 512, 64]; k: f16[1, 8, 512, 64]; v: f16[1, 8, 512, 64]; } "
+        "block entry { assign a: f16[1, 32, 512, 64]; "
+        "op attention(q, k, v, causal=true) >> a; return a; }"
+    ),
     "large batches": product("12, 512, 64", "12, 64, 512", "12, 512, 512"),
     "attention whose queries are shared": attention(1, 12, 12, 128, 128, 32),
     "attention of groups": attention(2, 4, 2, 77, 201, 64),
@@ -95,7 +100,7 @@ FORMS = {
 OF_WORKGROUPS = (
     *("large product", "large turned product", "residual", "rows of a step", "wide gelu"),
     *("large product of no whole tiles", "large batches"),
-    *("attention of many heads", "causal attention of many queries"),
+    *("attention of many heads", "causal attention of many queries", "causal attention in rounds"),
 )
 """Forms of which a kernel has matrices of a workgroup, on a device of tier `matrix2`."""
 

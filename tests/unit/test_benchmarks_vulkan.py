@@ -134,7 +134,7 @@ def test_a_row_that_fails_says_why(
 def spent(commands: int, *seconds: float) -> ours.Run:
     """A program whose steps took so long."""
     unused: Any = None
-    return ours.Run(unused, StepClock(), {}, [*seconds], [*seconds], commands, 1)
+    return ours.Run(unused, unused, StepClock(), {}, [*seconds], [*seconds], commands, 1)
 
 
 @pytest.mark.parametrize(

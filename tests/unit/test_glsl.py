@@ -144,8 +144,8 @@ def test_kernels_with_matrices_compile(form: str, tier: str, tmp_path: Path) -> 
     assert [said for _, said in made] == [""] * len(found)
     assert complaints([module for module, _ in made], tmp_path) == [""] * len(found)
     assert any("coopMatMulAdd(" in shader for shader in found.values())
-    of_workgroups = any("coopMatStoreTensorNV(" in shader for shader in found.values())
-    assert of_workgroups == (tier == "matrix2")
+    of_matrix2 = any("GL_NV_cooperative_matrix2" in shader for shader in found.values())
+    assert of_matrix2 == (tier == "matrix2")
     for name, (module, _) in zip(found, made):
         theirs, mine = (asked_of(read_words(one)) for one in (module, ours[f"{name}.spv"]))
         assert theirs.workgroup == mine.workgroup

@@ -10,9 +10,9 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.exporters.onnx import graph as onnx_graph
+from openinfer.compiler.exporters.onnx.calls import HANDLERS
 from openinfer.compiler.exporters.onnx.export import export_onnx
 from openinfer.compiler.exporters.onnx.graph import Exported
-from openinfer.compiler.exporters.onnx.ops import HANDLERS
 from openinfer.compiler.op_examples import example_of
 from openinfer.dialects import opset
 from openinfer.runtime.errors import UnsupportedError

@@ -51,6 +51,12 @@ class Layer(nn.Module):
         batch, length, _ = x.shape
         parts = self.qkv(x).view(batch, length, 3, 4, 4).permute(2, 0, 3, 1, 4)
         q, k, v = parts[0], parts[1], parts[2]
+        if self.causal:
+            # Two heads of keys and values serve two heads of queries each.
+            k, v = (
+                one[:, :2, None].expand(batch, 2, 2, length, 4).reshape(batch, 4, length, 4)
+                for one in (k, v)
+            )
         a = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=self.causal)
         return self.out(a.transpose(1, 2).reshape(batch, length, 16))
 
@@ -180,3 +186,6 @@ def test_a_decoder() -> None:
     given = [(tokens(batch, length),) for batch, length in ((2, 10), (1, 7), (3, 33))]
     text = agree(module, exported(module, given[0], [{0: "B", 1: "L"}], dynamo=True), given)
     assert "[B, L]" in text
+    assert "causal=true" in text
+    assert "softmax" not in text
+    assert "expand" not in text, "attention repeats heads itself"

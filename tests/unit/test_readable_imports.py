@@ -190,7 +190,7 @@ def test_the_text_reads_well() -> None:
         "        down = op mul(down, 0.5);",
         "        h = op add(down, h);",
         "        // encoder.layer.{l}.LayerNorm (LayerNorm)",
-        "        h = op layer_norm(h, norm_w[l], norm_b[l], axis=-1, eps=1e-05);",
+        "        h = op layer_norm(h, norm_w[l], norm_b[l], eps=1e-05);",
     ]
     assert dict(package.sizes) == {"num_hidden_layers": 4}
     assert "rolled `encoder.layer.{l}`: 4 layers of 6 statements became one loop" in str(report)

@@ -20,12 +20,13 @@ from openinfer.compiler.api import program_key
 from openinfer.compiler.tools import tuning_device
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.tuning_device import (
+    Choice,
     DeviceFinding,
     DeviceShape,
     DeviceTuner,
+    choices_for,
     shapes_of,
     table,
-    tiles_for,
 )
 from openinfer.lowering.options import PipelineOptions
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE
@@ -204,14 +205,15 @@ def test_how_the_right_operand_lies_decides_whether_a_tile_fits() -> None:
     ("numbers", "words"),
     [
         ((128, 128, 16, 8, 8), "20480 bytes of shared memory of 16384"),
-        ((64, 64, 8, 4, 4), None),
+        ((64, 64, 16, 4, 4), None),
+        ((64, 64, 8, 4, 4), "64 rows by 8 steps in accesses of 4 are no multiple of its 256"),
         ((32, 32, 16, 4, 4), None),
         ((32, 32, 16, 4, 4, 2), "do not share sums"),
         ((32, 36, 16, 4, 8), "no multiples of 4x8"),
         ((32, 48, 16, 4, 4), "its 96 invocations are no power of two"),
         ((128, 64, 8, 4, 4), "it takes 512 invocations, the device has 256"),
         ((64, 64, 16, 16, 16), "more than 128 sums"),
-        ((16, 256, 4, 4, 8), "16 rows by 4 steps are no multiple of its 128"),
+        ((16, 256, 4, 4, 8), "16 rows by 4 steps in accesses of 4 are no multiple of its 128"),
     ],
 )
 def test_tiles_without_matrices(numbers: tuple[int, ...], words: str | None) -> None:
@@ -225,17 +227,41 @@ def test_tiles_without_matrices(numbers: tuple[int, ...], words: str | None) -> 
 def test_what_is_tried_can_be(device: DeviceDescription, matrices: bool) -> None:
     asked = DeviceProduct(8192, 384, 1536, "f16", True, matrices)
     for batch in (128, 8192):
-        tiles = tiles_for(DeviceShape(asked, batch), device)
-        assert len(tiles) > 8
-        assert len(set(tiles)) == len(tiles)
-        assert all(batch % tile.rows == 0 or batch == asked.rows for tile in tiles)
-        for tile in tiles:
-            if matrices:
+        choices = choices_for(DeviceShape(asked, batch, by_workgroups=matrices), device)
+        assert len(choices) > 8
+        assert len(set(choices)) == len(choices)
+        for choice in choices:
+            tile = choice.tile
+            assert batch % tile.rows == 0 or batch == asked.rows
+            assert choice.product in (asked, replace(asked, matrices=False, workgroup=True))
+            if choice.product.workgroup:
+                assert why_no_workgroup_tile(tile, device) is None
+            elif matrices:
                 assert why_no_matrix_tile(tile, True, device) is None
             else:
                 assert why_no_tile(tile, 32, device) is None
-    tried = tiles_for(DeviceShape(asked, 128), H200)
+        by_workgroups = {choice.tile for choice in choices if choice.product.workgroup}
+        assert (DeviceTile(128, 192, 64, 64, 48) in by_workgroups) == matrices
+    tried = tiles_of_choices(DeviceShape(asked, 128), H200)
     assert (DeviceTile(128, 192, 32, 64, 48) in tried) == matrices
+
+
+def tiles_of_choices(shape: DeviceShape, device: DeviceDescription) -> list[DeviceTile]:
+    return [choice.tile for choice in choices_for(shape, device)]
+
+
+def test_a_table_says_of_each_form_what_is_quickest() -> None:
+    """A row of another form, which would win, goes."""
+    asked = DeviceProduct(8192, 384, 1536, "f16", True, True)
+    whole = replace(asked, matrices=False, workgroup=True)
+    shape = DeviceShape(asked, 8192, by_workgroups=True)
+    for choice in (Choice(asked, TILE), Choice(whole, TILE), None):
+        kept = {choice.product: TILE} if choice else {}
+        assert DeviceFinding(shape, 4.0, 2.0, choice, 9).rows == {
+            asked: kept.get(asked),
+            whole: kept.get(whole),
+        }
+    assert str(Choice(whole, TILE)) == f"{TILE}, by workgroups"
 
 
 # Into kernels.
@@ -307,7 +333,7 @@ def test_tiles_that_are_tried_take_no_more_shared_memory_than_there_is(
     dynamic { x: f16[128, 384]; w: f16[1536, 384]; } volatile { y: f16[128, 1536]; }
     block entry { op matmul(x, w, transpose_b=true) >> y; return; }
     """
-    tiles = tiles_for(DeviceShape(asked, 128), H200)[::6]
+    tiles = tiles_of_choices(DeviceShape(asked, 128), H200)[::6]
     for tile in [*tiles, DeviceTile(128, 192, 32, 64, 48)]:
         (kernel,) = kernels_on(replace(H200, tiles={asked: tile}), text, monkeypatch)
         buffers = [op.memref.type for op in kernel.walk() if isinstance(op, AllocaOp)]
@@ -393,10 +419,12 @@ def test_batches_that_share_the_right_operand_are_rows(vulkan: None) -> None:
 
 
 @pytest.mark.parametrize("asked", [ASKED, DeviceProduct(70, 90, 77, "f16", True)])
-@pytest.mark.parametrize("tile", [TILE, OTHER, DeviceTile(32, 64, 32, 2, 4)])
+@pytest.mark.parametrize(
+    "tile", [TILE, OTHER, DeviceTile(32, 64, 32, 2, 4), DeviceTile(32, 32, 32, 2, 4)]
+)
 def test_tiles_are_right_on_a_device(vulkan: None, asked: DeviceProduct, tile: DeviceTile) -> None:
     """With edges and without."""
-    assert DeviceTuner(options({}), 0.01).why_wrong(asked, tile) is None
+    assert DeviceTuner(options({}), 0.01).why_wrong(Choice(asked, tile)) is None
 
 
 class Wrong:
@@ -420,15 +448,17 @@ class Wrong:
 def test_a_wrong_result_is_not_timed(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
     make = DeviceTuner._executor  # pyright: ignore[reportPrivateUsage]
 
-    def executor(self: DeviceTuner, asked: DeviceProduct, tile: DeviceTile | None) -> Any:
-        made = make(self, asked, tile)
-        return Wrong(made) if tile == OTHER else made
+    good, bad = Choice(ASKED, TILE), Choice(ASKED, OTHER)
+
+    def executor(self: DeviceTuner, asked: DeviceProduct, choice: Choice | None) -> Any:
+        made = make(self, asked, choice)
+        return Wrong(made) if choice is not None and choice.tile == OTHER else made
 
     monkeypatch.setattr(DeviceTuner, "_executor", executor)
-    monkeypatch.setattr(tuning_device, "tiles_for", lambda *_: [OTHER, TILE])
+    monkeypatch.setattr(tuning_device, "choices_for", lambda *_: [bad, good])
     found = DeviceTuner(options({}), 0.01).measure(DeviceShape(ASKED, 64))
-    assert found.refused == {OTHER: "1 of 3072 elements of 64x16x48 f32 are wrong"}
-    assert found.tile in (None, TILE)
+    assert found.refused == {bad: "1 of 3072 elements of 64x16x48 f32 are wrong"}
+    assert found.choice in (None, good)
     assert found.default > 0
     assert found.tried == 2
 
@@ -443,7 +473,7 @@ def test_the_command_goes_on_where_it_stopped(
         if len(asked) == 1 and stopping[0]:
             raise KeyboardInterrupt
         asked.append(str(shape.product))
-        return DeviceFinding(shape, 4.0, 2.0, TILE, 1)
+        return DeviceFinding(shape, 4.0, 2.0, Choice(shape.product, TILE), 1)
 
     monkeypatch.setattr(DeviceTuner, "measure", measure)
     path, output = folder / "p.oi", folder / "t.json"
@@ -470,7 +500,8 @@ def test_the_command_goes_on_where_it_stopped(
 def test_the_command_on_a_device(
     folder: Path, vulkan: None, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(tuning_device, "tiles_for", lambda *_: [TILE, OTHER])
+    choices = [Choice(ASKED, TILE), Choice(ASKED, OTHER)]
+    monkeypatch.setattr(tuning_device, "choices_for", lambda *_: choices)
     path = folder / "p.oi"
     path.write_text(PROGRAM)
     line = ["tune", str(path), "--device", "vulkan", "--size", "B=64"]
@@ -512,7 +543,14 @@ def test_a_device_without_a_clock(vulkan: None, monkeypatch: pytest.MonkeyPatch)
 def test_the_table() -> None:
     shape = DeviceShape(ASKED, 64)
     found = [
-        DeviceFinding(shape, 10.0, 8.0, TILE, 9, {OTHER: "3 of 9 elements are wrong"}),
+        DeviceFinding(
+            shape,
+            10.0,
+            8.0,
+            Choice(ASKED, TILE),
+            9,
+            {Choice(ASKED, OTHER): "3 of 9 elements are wrong"},
+        ),
         DeviceFinding(shape, 5.0, 5.0, None, 2),
     ]
     text = table(found, "a device")

@@ -1,13 +1,16 @@
-"""Runs kernels with matrices of a workgroup in NumPy, one workgroup after the other.
+"""Runs kernels with matrices of a workgroup or of subgroups in NumPy, one workgroup after the other.
 
-All that such a kernel does is done by the workgroup as a whole, so that one invocation stands for it. Memory
-begins as NaN, and what lies outside of a buffer is an error unless an access is bounded.
+What is done with matrices of a workgroup is done by it as a whole, so that one invocation stands for it.
+Where subgroups have matrices, each is a thread, and numbers of its invocations are arrays. Memory begins as
+NaN, and what lies outside of a buffer is an error unless an access is bounded.
 """
 
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,9 +20,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
+    ShuffleOp,
     SubgroupMmaComputeOp,
     SubgroupMmaConstantMatrixOp,
     SubgroupMmaElementwiseOp,
+    SubgroupMmaLoadMatrixOp,
+    SubgroupMmaStoreMatrixOp,
 )
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
 from openinfer.dialects.extensions.gpu_tensors import (
@@ -51,6 +57,7 @@ _OF_TWO: dict[str, Callable[[Any, Any], Any]] = {
 }
 _OF_FLOATS: dict[str, Callable[..., Any]] = {
     "math.absf": np.abs,
+    "math.sqrt": np.sqrt,
     "math.exp2": np.exp2,
     "math.fma": lambda x, y, z: x * y + z,
     "arith.select": np.where,
@@ -83,9 +90,46 @@ def run_kernel(function: FuncOp, groups: int, buffers: Sequence[Array], threads:
             _Group(group, groups, thread, alone=threads == 1).function(function, buffers)
 
 
+SUBGROUP = 32
+
+
+def run_subgroups(function: FuncOp, groups: int, buffers: Sequence[Array], count: int) -> None:
+    """The same where workgroups are `count` subgroups, which wait for each other."""
+    for group in range(groups):
+        shared: dict[Operation, Array] = {}
+        meeting = threading.Barrier(count)
+
+        def run(number: int, group: int = group, meeting: Any = meeting, at: Any = shared) -> None:
+            lanes = np.arange(SUBGROUP) + number * SUBGROUP
+            one = _Group(group, groups, lanes, alone=False)
+            one.subgroup, one.meeting, one.shared = number, meeting, at
+            try:
+                with np.errstate(invalid="ignore", over="ignore"):
+                    one.function(function, buffers)
+            except BaseException:
+                meeting.abort()
+                raise
+
+        with ThreadPoolExecutor(count) as pool:
+            failures = [one.exception() for one in [pool.submit(run, n) for n in range(count)]]
+        # A subgroup that fails ends the others' waiting, which is no failure of theirs.
+        for failure in sorted((one for one in failures if one), key=_is_of_waiting):
+            raise failure
+
+
+def _is_of_waiting(failure: BaseException) -> bool:
+    return isinstance(failure, threading.BrokenBarrierError)
+
+
 class _Group:
-    def __init__(self, number: int, groups: int, thread: int, *, alone: bool) -> None:
-        """`alone`: whether one invocation stands for all of the workgroup."""
+    subgroup = 0
+    meeting: threading.Barrier | None = None
+    shared: dict[Operation, Array]
+
+    def __init__(self, number: int, groups: int, thread: Any, *, alone: bool) -> None:
+        """`thread`: the number of an invocation, or of those of a subgroup; `alone`: whether one invocation
+        stands for all of the workgroup."""
+        self.shared = {}
         self.number, self.groups, self.thread, self.alone = number, groups, thread, alone
         self.values: dict[SSAValue, Any] = {}
 
@@ -124,6 +168,13 @@ class _Group:
             values[op.result] = self.groups
         elif isinstance(op, gpu.ThreadIdOp):
             values[op.result] = self.thread
+        elif isinstance(op, gpu.SubgroupIdOp):
+            values[op.result] = self.subgroup
+        elif isinstance(op, gpu.LaneIdOp):
+            values[op.result] = self.thread % SUBGROUP
+        elif isinstance(op, ShuffleOp):
+            assert op.mode.data.value == "xor"
+            values[op.shuffled] = given[0][np.arange(SUBGROUP) ^ given[1]]
         elif op.name.startswith("vector."):
             self.neighbours(op, given)
         elif op.name == "memref.load":
@@ -134,7 +185,9 @@ class _Group:
         elif op.name == "memref.dim":
             values[op.results[0]] = given[0].shape[given[1]]
         elif isinstance(op, scf.IfOp):
-            region = op.true_region if given[0] else op.false_region
+            # Of a subgroup all invocations take one way.
+            (way,) = set(np.unique(given[0]))
+            region = op.true_region if way else op.false_region
             found = self.block(region.block) if region.blocks else []
             values.update(zip(op.results, found))
         elif isinstance(op, scf.ForOp):
@@ -144,12 +197,19 @@ class _Group:
             self.loop(op, *given)
         elif isinstance(op, memref.AllocaOp):
             assert isinstance(op.memref.type, MemRefType)
-            kind = kind_of(op.memref.type.element_type)
-            values[op.memref] = np.full(op.memref.type.get_shape(), np.nan, kind)
+            shape, element = op.memref.type.get_shape(), op.memref.type.element_type
+            if isinstance(element, VectorType):
+                shape, element = (*shape, element.element_count()), element.element_type
+            memory = np.full(shape, np.nan, kind_of(element))
+            values[op.memref] = self.shared.setdefault(op, memory)
         elif isinstance(op, memref.StoreOp):
-            given[1][tuple(given[2:])] = given[0]
+            value = np.stack(given[0], -1) if isinstance(given[0], list) else given[0]
+            given[1][tuple(given[2:])] = value
         elif isinstance(op, gpu.BarrierOp):
-            assert self.alone, "nobody waits for others"
+            if self.meeting is not None:
+                self.meeting.wait(60)
+            else:
+                assert self.alone, "nobody waits for others"
         else:
             self.matrices(op, given)
 
@@ -157,13 +217,12 @@ class _Group:
         """Several elements in one access."""
         values = self.values
         if isinstance(op, vector.LoadOp):
-            buffer, *at = given
-            at[-1] = slice(at[-1], at[-1] + _count(op.result))
-            values[op.result] = list(buffer[tuple(at)])
+            buffer, *front, at = given
+            values[op.result] = [buffer[(*front, at + n)] for n in range(_count(op.result))]
         elif isinstance(op, vector.StoreOp):
-            elements, buffer, *at = given
-            at[-1] = slice(at[-1], at[-1] + len(elements))
-            buffer[tuple(at)] = elements
+            elements, buffer, *front, at = given
+            for n, element in enumerate(elements):
+                buffer[(*front, at + n)] = element
         elif isinstance(op, vector.ExtractOp):
             (place,) = op.static_position.get_values()
             values[op.result] = given[0][place]
@@ -175,9 +234,11 @@ class _Group:
             found = values[op.result] = list(values[op.dest])
             found[place] = values[op.source]
 
-    def loop(self, op: scf.ForOp, first: int, last: int, step: int, *carried: Any) -> None:
-        block = op.body.block
-        for turn in range(first, last, step):
+    def loop(self, op: scf.ForOp, first: Any, last: int, step: int, *carried: Any) -> None:
+        block, turns = op.body.block, np.max(-((first - last) // step))
+        assert np.all(-((first - last) // step) == turns), "invocations leave a loop by themselves"
+        for turn in range(turns):
+            turn = first + turn * step
             self.values.update(zip(block.args, (turn, *carried), strict=True))
             carried = tuple(self.block(block))
         self.values.update(zip(op.results, carried))
@@ -203,6 +264,14 @@ class _Group:
             values[op.result] = self.reduced(op, given[0])
         elif isinstance(op, MatrixElementOp):
             values[op.result] = given[0].flat[0]
+        elif isinstance(op, SubgroupMmaLoadMatrixOp):
+            flat, places = _places(given[0], given[1:], op.lead_dimension.value.data, op.result)
+            found = flat[places]
+            values[op.result] = found if op.transpose is None else found.T
+        elif isinstance(op, SubgroupMmaStoreMatrixOp):
+            flat, places = _places(given[1], given[2:], op.lead_dimension.value.data, op.value)
+            assert np.isnan(flat[places]).all(), "a result is stored twice"
+            flat[places] = given[0]
         elif isinstance(op, TensorLoadOp):
             values[op.result] = self.load(op)
         else:
@@ -255,6 +324,15 @@ class _Group:
         inside = self.values[memory][tuple(at)]
         assert op.bounded is not None or inside.shape == tuple(shape), f"{at} leave the buffer"
         return inside
+
+
+def _places(buffer: Array, at: Sequence[int], lead: int, matrix: SSAValue) -> tuple[Array, Array]:
+    """A buffer as a line, and where the elements of a matrix lie there. Several elements may be one access,
+    which indices and `lead` count then."""
+    each = buffer.shape[-1] if buffer.ndim > len(at) else 1
+    first = np.ravel_multi_index(tuple(at), buffer.shape[: len(at)]) * each
+    row, column = np.indices(_shape(matrix))
+    return buffer.reshape(-1), first + row * lead * each + column
 
 
 def _count(value: SSAValue) -> int:

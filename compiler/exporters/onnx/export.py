@@ -15,7 +15,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from openinfer.compiler.exporters.onnx import heads, recurrent, spatial
+from openinfer.compiler.exporters.onnx import elements, heads, moves, recurrent, reductions, spatial
+from openinfer.compiler.exporters.onnx.calls import HANDLERS, Call
 from openinfer.compiler.exporters.onnx.graph import (
     Exported,
     GraphWriter,
@@ -23,7 +24,6 @@ from openinfer.compiler.exporters.onnx.graph import (
     Value,
     element_number,
 )
-from openinfer.compiler.exporters.onnx.ops import HANDLERS, Call
 from openinfer.compiler.tools.extras import missing_library
 from openinfer.dialects import opset
 from openinfer.dialects.graph import (
@@ -57,7 +57,7 @@ __all__ = ["export_onnx"]
 
 MOST_NODES = 200_000
 """Nodes of a model with its loops unrolled."""
-_FAMILIES = (heads, recurrent, spatial)
+_FAMILIES = (elements, heads, moves, recurrent, reductions, spatial)
 """Their handlers are in the table when they are loaded."""
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from openinfer.compiler.exporters.onnx.calls import Call, op
 from openinfer.compiler.exporters.onnx.graph import NoForm, Value, element_number
-from openinfer.compiler.exporters.onnx.ops import Call, op
 from openinfer.dialects.ops.attention import attention_split, head_counts
 from openinfer.dialects.ops.rotary import rope_form, rotated_dims
 from openinfer.runtime.sizes import Size, SizeLike

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from openinfer.compiler.exporters.onnx.calls import Call, op
 from openinfer.compiler.exporters.onnx.graph import NoForm, Value
-from openinfer.compiler.exporters.onnx.ops import Call, op
 
 _ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
 """Our gates in the order of ONNX."""

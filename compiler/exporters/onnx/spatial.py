@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from openinfer.compiler.exporters.onnx.calls import Call, op
 from openinfer.compiler.exporters.onnx.graph import NoForm
-from openinfer.compiler.exporters.onnx.ops import Call, op
 from openinfer.runtime.sizes import Size
 
 

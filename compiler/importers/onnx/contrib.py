@@ -73,7 +73,7 @@ def quick_gelu(node: Node) -> Result:
 # Products
 
 
-@operator("FusedMatMul", domain=DOMAIN)
+@operator("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
 def fused_matmul(node: Node) -> Result:
     node.expect("transBatchA", 0)
     node.expect("transBatchB", 0)
@@ -206,8 +206,8 @@ def multi_head_attention(node: Node) -> Result:
         widths = [number_of(part.dims[-1]) for part in parts]
         split = g.ops("split", bias, results=3, axis=0, sizes=widths)
         parts = [g.op("add", part, own) for part, own in zip(parts, split)]
-    mask = _mask(node, node.optional(4), number_of(parts[1].dims[1]))
-    return _attended(node, parts, heads, mask, node.optional(5))
+    mask = visible(node, node.optional(4), number_of(parts[1].dims[1]))
+    return attended(node, parts, heads, mask, node.optional(5))
 
 
 @operator("Attention", domain=DOMAIN)
@@ -225,11 +225,11 @@ def attention(node: Node) -> Result:
         product = g.op("add", product, bias)
     widths = node.ints("qkv_hidden_sizes")
     parts = g.ops("split", product, results=3, axis=2, **({"sizes": widths} if widths else {}))
-    mask = _mask(node, node.optional(3), number_of(product.dims[1]))
-    return _attended(node, parts, heads, mask, node.optional(5))
+    mask = visible(node, node.optional(3), number_of(product.dims[1]))
+    return attended(node, parts, heads, mask, node.optional(5))
 
 
-def _mask(node: Node, mask: Value | None, keys: Any) -> Value | None:
+def visible(node: Node, mask: Value | None, keys: Any) -> Value | None:
     """What may be seen, `[B, 1, 1 or L, keys]`, of numbers that are not 0 there, or of counts of keys."""
     if mask is None:
         return None
@@ -245,7 +245,8 @@ def _mask(node: Node, mask: Value | None, keys: Any) -> Value | None:
     return g.op("unsqueeze", seen, axes=[1, 2] if seen.rank == 2 else [1])
 
 
-def _attended(node: Node, parts: Any, heads: int, mask: Value | None, added: Value | None) -> Value:
+def attended(node: Node, parts: Any, heads: int, mask: Value | None, added: Value | None) -> Value:
+    """Attention of q, k and v `[B, L, heads * size]`, as attributes say."""
     g = node.g
     # What is hidden counts -10000 there, and not at all here; rows that see nothing differ.
     node.ignore("mask_filter_value")

@@ -4,6 +4,8 @@ from openinfer.compiler.importers.onnx import (
     activations,
     attention,
     contrib,
+    contrib_fused,
+    contrib_quantised,
     control,
     elementwise,
     grouped_attention,
@@ -23,7 +25,16 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, attention, contrib, control, elementwise, grouped_attention),
+    *(
+        activations,
+        attention,
+        contrib,
+        contrib_fused,
+        contrib_quantised,
+        control,
+        elementwise,
+        grouped_attention,
+    ),
     *(indexing, layout, make, normalise),
     *(products, quantised, recurrent, reduce, resize, sampling, signal, windows),
 )

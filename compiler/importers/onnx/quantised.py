@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openinfer.compiler.importers.graph_writer import Value
+from openinfer.compiler.importers.graph_writer import GraphWriter, Value
 from openinfer.compiler.importers.onnx.elementwise import converted
 from openinfer.compiler.importers.onnx.items import Item, number_of
 from openinfer.compiler.importers.onnx.node import Node, Result, operator
@@ -16,6 +16,7 @@ from openinfer.dialects.ops.base import FLOATS, INTEGERS
 
 
 @operator("QuantizeLinear")
+@operator("QuantizeLinear", domain="com.microsoft")
 def quantize_linear(node: Node) -> Result:
     x, scale = node.x(0), node.x(1)
     zero = node.optional(2)
@@ -116,6 +117,7 @@ def _spread(node: Node, value: Value, x: Value, axis: int, block: int) -> Value:
 
 
 @operator("DequantizeLinear")
+@operator("DequantizeLinear", domain="com.microsoft")
 def dequantize_linear(node: Node) -> Result:
     x, scale, zero = node.x(0), node.x(1), node.optional(2)
     number = node.int("output_dtype", 0)
@@ -142,7 +144,7 @@ def dequantized(node: Node, x: Value, scale: Value, zero: Value | None, to: str 
     return _cast(node, result, to)
 
 
-def _centred(node: Node, x: Value, zero: Item | None, axis: int) -> Value:
+def centred(node: Node, x: Value, zero: Item | None, axis: int) -> Value:
     """`x - zero` as i32; a zero point for each row or column stands along `axis`."""
     g = node.g
     wide = g.op("cast", x, to="i32")
@@ -160,47 +162,69 @@ def _centred(node: Node, x: Value, zero: Item | None, axis: int) -> Value:
     return g.op("sub", wide, g.op("cast", value, to="i32"))
 
 
-def _item(node: Node, place: int) -> Item | None:
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(node: Node) -> list[Result]:
+    return [*quantized_to_bytes(node.g, node.x())]
+
+
+def quantized_to_bytes(g: GraphWriter, x: Value) -> tuple[Value, Value, Value]:
+    """(codes of u8, scale, zero point): all of x and 0 from the smallest code to the largest one."""
+    axes = list(range(x.rank))
+    low = g.op("min", g.op("min_axis", x, axes=axes, keepdims=False), 0.0)
+    high = g.op("max", g.op("max_axis", x, axes=axes, keepdims=False), 0.0)
+    scale = g.op("div", g.op("sub", high, low), 255.0)
+    zero = g.op("quantize", g.op("neg", low), scale, dtype="u8")
+    return g.op("quantize", x, scale, zero, dtype="u8"), scale, zero
+
+
+def optional_item(node: Node, place: int) -> Item | None:
     return node.item(place) if node.there(place) else None
 
 
 @operator("MatMulInteger")
 def matmul_integer(node: Node) -> Result:
-    a = _centred(node, node.x(0), _item(node, 2), -2)
-    b = _centred(node, node.x(1), _item(node, 3), -1)
+    a = centred(node, node.x(0), optional_item(node, 2), -2)
+    b = centred(node, node.x(1), optional_item(node, 3), -1)
     return product_of(node, a, b)
 
 
 @operator("ConvInteger")
 def conv_integer(node: Node) -> Result:
-    x = _centred(node, node.x(0), _item(node, 2), 1)
-    w = _centred(node, node.x(1), _item(node, 3), 0)
+    x = centred(node, node.x(0), optional_item(node, 2), 1)
+    w = centred(node, node.x(1), optional_item(node, 3), 0)
     return convolution(node, x, w, None)
 
 
 @operator("QLinearMatMul")
 def qlinear_matmul(node: Node) -> Result:
     a, b = (_rows(node, place) for place in (0, 3))
-    return _requantized(node, product_of(node, a, b), 1, 4, 6)
+    return requantized(node, product_of(node, a, b), 1, 4, 6)
 
 
 def _rows(node: Node, place: int) -> Value:
-    return _centred(node, node.x(place), node.item(place + 2), -2 if place == 0 else -1)
+    return centred(node, node.x(place), node.item(place + 2), -2 if place == 0 else -1)
 
 
 @operator("QLinearConv")
+@operator("QLinearConv", domain="com.microsoft")
 def qlinear_conv(node: Node) -> Result:
-    x = _centred(node, node.x(0), node.item(2), 1)
-    w = _centred(node, node.x(3), node.item(5), 0)
+    x = centred(node, node.x(0), node.item(2), 1)
+    last = node.flag("channels_last")
+    if last:
+        x = node.g.op("transpose", x, perm=[0, x.rank - 1, *range(1, x.rank - 1)])
+    w = centred(node, node.x(3), node.item(5), 0)
     bias = node.optional(8)
     product = convolution(node, x, w, None)
     if bias is not None:
         shape = [bias.dims[0], *[1] * (x.rank - 2)]
         product = node.g.op("add", product, node.g.op("reshape", bias, shape=shape))
-    return _requantized(node, product, 1, 4, 6, channel=True)
+    result = requantized(node, product, 1, 4, 6, channel=True)
+    if last:
+        result = node.g.op("transpose", result, perm=[0, *range(2, x.rank), 1])
+    return result
 
 
-def _requantized(
+def requantized(
     node: Node, whole: Value, left: int, right: int, result: int, *, channel: bool = False
 ) -> Value:
     """A sum of integers times both scales, divided by that of the result and rounded."""
@@ -213,9 +237,9 @@ def _requantized(
     factor = g.op("div", g.op("mul", scales[0], scales[1]), scales[2])
     scaled = g.op("mul", g.op("cast", whole, to="f32"), factor)
     zero = node.x(result + 1)
-    rounded = g.op("cast", scaled, to="i32", rounding_mode="even")
     if zero.dtype not in INTEGERS:
         raise Refusal(TYPE, f"{node.op} with a result of {zero.dtype} is not supported")
-    if zero.rank and zero.dims[-1].constant == 1:
-        zero = g.op("reshape", zero, shape=[])
+    if all(dim.constant == 1 for dim in zero.dims):
+        return g.op("quantize", scaled, 1.0, _flat(node, zero), dtype=zero.dtype)
+    rounded = g.op("cast", scaled, to="i32", rounding_mode="even")
     return g.op("cast", g.op("add", rounded, g.op("cast", zero, to="i32")), to=zero.dtype)

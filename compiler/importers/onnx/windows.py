@@ -191,7 +191,11 @@ def max_pool(node: Node) -> Result:
 
 @operator("AveragePool")
 def average_pool(node: Node) -> Result:
-    x = node.x()
+    return average_pool_of(node, node.x())
+
+
+def average_pool_of(node: Node, x: Value) -> Value:
+    """The means of windows, as the node's attributes say."""
     window = window_of(node, x, node.ints("kernel_shape") or [1])
     count = node.flag("count_include_pad")
     ceil = node.flag("ceil_mode")

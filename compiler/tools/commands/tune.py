@@ -139,7 +139,11 @@ def _run_on_device(args: argparse.Namespace) -> int:
     options = PipelineOptions(package=package, device=args.device, sizes=sizes)
     shapes = shapes_of(args.program.graph(), package, options)
     rows = known.rows_of(device)
-    left = [s for s in shapes if s.product not in rows or rows[s.product].driver != driver]
+    left = [
+        shape
+        for shape in shapes
+        if any(form not in rows or rows[form].driver != driver for form in shape.forms)
+    ]
     tuner, found = DeviceTuner(options, args.seconds), []
     end = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
     for number, shape in enumerate(left, 1):
@@ -149,10 +153,12 @@ def _run_on_device(args: argparse.Namespace) -> int:
             one = tuner.measure(shape)
         found.append(one)
         default, best = round(one.default, 2), round(one.best, 2)
-        row = Measured(one.tile, driver, today(), default, best)
         # Read anew: somebody else may have measured other products meanwhile.
         known = DeviceTable.load(path) if path.is_file() else DeviceTable({})
-        known.with_row(device, shape.product, row).save(path)
+        for form, tile in one.rows.items():
+            row = Measured(tile, driver, today(), default, best)
+            known = known.with_row(device, form, row)
+        known.save(path)
     before, later = len(shapes) - len(left), len(left) - len(found)
     if args.json:
         products = [
@@ -161,9 +167,10 @@ def _run_on_device(args: argparse.Namespace) -> int:
                 "default_us": one.default,
                 "best_us": one.best,
                 "gain": one.gain,
-                "tile": list(one.tile.numbers) if one.tile is not None else None,
+                "tile": list(one.choice.tile.numbers) if one.choice is not None else None,
+                "by_workgroups": one.choice is not None and one.choice.product.workgroup,
                 "tried": one.tried,
-                "refused": {str(tile): reason for tile, reason in one.refused.items()},
+                "refused": {str(choice): why for choice, why in one.refused.items()},
             }
             for one in found
         ]

@@ -23,6 +23,8 @@ from openinfer.lowering.cpu.schedules.packing import Matrix, pack_panels
 from openinfer.lowering.cpu.schedules.pair_product import BlockedPairProduct, PairProduct, in_pairs
 from openinfer.lowering.cpu.schedules.pairs import PairArithmetic, pack_pairs
 from openinfer.lowering.cpu.schedules.product import Columns, Extents, Product
+from openinfer.lowering.cpu.schedules.quad_product import QuadProduct
+from openinfer.lowering.cpu.schedules.quads import QuadArithmetic, pack_quads, row_starts
 from openinfer.lowering.kernels.batches import broadcast_place, over_batches
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of
@@ -75,14 +77,17 @@ class MatmulLowering:
         lanes = gcd(self._width, self.machine.lanes(kind))
         if self._in_blocks:
             return Arithmetic(kind, lanes, self.machine.fused)
-        if self._pairs:
-            if op.layout is None and self.scratch is None:
+        if self._pairs or op.in_quads:
+            missing = op.in_quads and op.room("starts") is None
+            if missing or (op.layout is None and self.scratch is None):
+                said = "i8" if op.in_quads else "bf16"
                 raise CompileError(
                     "OI0955",
-                    "nn.matmul of precision bf16: the right operand needs room for its panels",
+                    f"nn.matmul of precision {said}: the right operand needs room for its panels",
                     hint="bufferise for the target that the kernels are lowered for",
                 )
-            return PairArithmetic(kind, lanes, self.machine.fused)
+            made = QuadArithmetic if op.in_quads else PairArithmetic
+            return made(kind, lanes, self.machine.fused)
         return Arithmetic(
             kind,
             lanes,
@@ -93,7 +98,12 @@ class MatmulLowering:
 
     @property
     def _pairs(self) -> bool:
-        return self.op.precision is not None and not self._in_blocks
+        return self.op.in_pairs
+
+    @property
+    def _packs(self) -> bool:
+        """Whether the right operand is always in panels of a form of its own."""
+        return self.op.in_pairs or self.op.in_quads
 
     @property
     def _in_blocks(self) -> bool:
@@ -108,7 +118,7 @@ class MatmulLowering:
             return self.machine.tile
         assert isinstance(self.scratch.type, MemRefType)
         width = self.scratch.type.get_shape()[-1]
-        return width // 2 if self._pairs else width
+        return width // (2 if self._pairs else 4 if self.op.in_quads else 1)
 
     def emit(self) -> None:
         """All of the product."""
@@ -116,7 +126,8 @@ class MatmulLowering:
         batches = self._batches(operands)
         if self.blocks is not None:
             self.thread = self.build.insert(ThreadOp())
-        if batches and self.scratch is not None:
+        shared = all(extent == 1 for extent in batches)
+        if not shared and (self.scratch is not None or self.op.in_quads):
             # Threads share the panels of one product, but different ones work on different batches.
             self.slot = self.build.insert(ThreadOp())
         over_batches(
@@ -172,7 +183,7 @@ class MatmulLowering:
             # Rows of a panel are rows of blocks, and the left operand may be bytes.
             return _shape(right)[-2] * self.op.layout.format.elements
         axis = _rank(left) - (2 if self.op.transpose_a is not None else 1)
-        if _shape(left)[axis] != DYNAMIC_INDEX or self._pairs:
+        if _shape(left)[axis] != DYNAMIC_INDEX or self._packs:
             return self.build.dim(left, axis)
         transposed = self.op.transpose_b is not None and self.op.layout is None
         return self.build.dim(right, _rank(right) - (1 if transposed else 2))
@@ -239,7 +250,7 @@ class MatmulLowering:
         def through_scratch() -> None:
             assert self.scratch is not None
             panels = Matrix(self.scratch, (self.slot,))
-            pack = pack_pairs if pairs else pack_panels
+            pack = pack_quads if op.in_quads else pack_pairs if pairs else pack_panels
             pack(
                 build,
                 right,
@@ -252,9 +263,13 @@ class MatmulLowering:
             )
             tiles(Columns(panels, True, self._width))
 
+        if op.in_quads:
+            assert isinstance(extents.depth, int)
+            lanes = self.machine.lanes(self.how.kind)
+            row_starts(build, left, self._starts(), extents.rows, extents.depth, lanes)
         if packed or (op.transpose_b is None and self.scratch is None):
             tiles(Columns(right, packed, self._width, op.streamed is not None))
-        elif pairs:
+        elif self._packs:
             through_scratch()
         elif not self._has_tiles(extents):
             dots()
@@ -263,6 +278,12 @@ class MatmulLowering:
         else:
             few = build.compare("slt", extents.rows, ROWS_WORTH_PACKING)
             build.when(few, dots, through_scratch)
+
+    def _starts(self) -> Matrix:
+        """What the sums of the rows of a product in quads start from."""
+        starts = self.op.room("starts")
+        assert starts is not None
+        return Matrix(starts, (self.slot,))
 
     def _left(self, operands: _Operands, batch: tuple[Index, ...]) -> Matrix:
         leading = _shape(operands.left)[:-2]
@@ -300,6 +321,8 @@ class MatmulLowering:
         if isinstance(self.op.layout, BlocksAttr):
             kind = ByteProduct if self.op.in_bytes else BlockProduct
             return kind(*parts, layout=self.op.layout)
+        if self.op.in_quads:
+            return QuadProduct(*parts, starts=self._starts())
         if self.blocks is None:
             return (PairProduct if pairs else Product)(*parts)
         schedule = BlockedPairProduct if pairs else BlockedProduct
@@ -311,13 +334,13 @@ class MatmulLowering:
 
     def _has_tiles(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with register tiles."""
-        if self.op.layout is not None or self.op.transpose_b is None or self._pairs:
+        if self.op.layout is not None or self.op.transpose_b is None or self._packs:
             return True
         return self.scratch is not None and not self._few_rows(extents)
 
     def _has_dots(self, extents: Extents) -> bool:
         """Whether some number of rows is computed with sums along the shared dimension."""
-        if self.op.layout is not None or self.op.transpose_b is None or self._pairs:
+        if self.op.layout is not None or self.op.transpose_b is None or self._packs:
             return False
         return self.scratch is None or self._few_rows(extents) is not False
 

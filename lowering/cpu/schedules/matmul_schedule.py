@@ -27,6 +27,7 @@ from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
 from openinfer.lowering.cpu.schedules.matmul import ROWS_WORTH_PACKING, MatmulLowering
 from openinfer.lowering.cpu.schedules.pair_product import pair_scratch
 from openinfer.lowering.cpu.schedules.products import emit_products
+from openinfer.lowering.cpu.schedules.quad_product import quad_scratch
 from openinfer.lowering.cpu.vector_width import bits_of
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import LoopBuilder
@@ -47,6 +48,8 @@ def scratch_types(op: MatmulOp) -> list[Scratch]:
     batches. Then come the two buffers of a product in blocks. The op stays correct without each of
     both. `op` is on tensors.
     """
+    if op.in_quads:
+        return quad_scratch(op)
     panels = pair_scratch(op) if op.precision is not None else _panel_scratch(op)
     return panels + (block_scratch(op) if panels or op.layout is not None else [])
 

@@ -94,7 +94,7 @@ def pack_pairs(
     pack(build, source, panels, depth, columns, tile, lanes)
 
 
-def _over_panels(
+def over_panels(
     build: LoopBuilder,
     columns: Index,
     tile: int,
@@ -163,7 +163,7 @@ def _pack_rows(
     def partial(panel: Index, rest: Index) -> None:
         fill(panel, [build.mask(build.minus(rest, n), lanes) for n in range(0, tile, lanes)])
 
-    _over_panels(build, columns, tile, lambda p: fill(p, [None] * (tile // lanes)), partial)
+    over_panels(build, columns, tile, lambda p: fill(p, [None] * (tile // lanes)), partial)
 
 
 def _pack_transposed(
@@ -210,4 +210,4 @@ def _pack_transposed(
             transpose_into(build, rows, (0, pairs), read, write)
             when_odd(build, odd, lambda half=half, write=write: write(half(), pairs))
 
-    _over_panels(build, columns, tile, lambda p: fill(p, None), fill)
+    over_panels(build, columns, tile, lambda p: fill(p, None), fill)

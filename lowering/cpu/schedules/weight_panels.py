@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from openinfer.dialects.nn import BlocksAttr, PackOp, PairsAttr, TilesAttr
+from openinfer.dialects.nn import BlocksAttr, PackOp, PairsAttr, QuadsAttr, TilesAttr
 from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.block_packing import pack_blocks
 from openinfer.lowering.cpu.schedules.packing import Matrix, pack_panels
 from openinfer.lowering.cpu.schedules.pairs import pack_pairs
+from openinfer.lowering.cpu.schedules.quads import pack_quads
 from openinfer.lowering.cpu.schedules.tiles import pack_tiles
 from openinfer.lowering.kernels.batches import over_batches
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
@@ -45,6 +46,7 @@ def _pack(b: LoopBuilder, op: Operation) -> bool:
             pack_tiles(b, whole, target, depth, columns, layout.data, transposed=transposed)
             return
         pack = pack_pairs if isinstance(layout, PairsAttr) else pack_panels
+        pack = pack_quads if isinstance(layout, QuadsAttr) else pack
         pack(
             b,
             whole,

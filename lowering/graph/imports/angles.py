@@ -10,8 +10,9 @@ import numpy as np
 
 from openinfer.dialects.graph import LiteralAttr, Operand, OpOp
 from openinfer.dialects.ops.layout import permutation
+from openinfer.lowering.graph.imports.forms import Integer
 from openinfer.lowering.graph.imports.formulas import index
-from openinfer.lowering.graph.imports.index_functions import IndexFunctions, Integer
+from openinfer.lowering.graph.imports.index_functions import IndexFunctions
 from openinfer.lowering.graph.imports.uses import Array, kind, settings_of
 from openinfer.runtime.sizes import Size
 

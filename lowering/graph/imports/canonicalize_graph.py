@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -18,6 +18,7 @@ from openinfer.dialects.ops.base import FLOATS, POINTWISE
 from openinfer.dialects.ops.layout import permutation, slice_bounds
 from openinfer.lowering.graph.imports.drop_dead import drop_dead
 from openinfer.lowering.graph.imports.editing import Editor, literal
+from openinfer.lowering.graph.imports.patterns import shortest
 from openinfer.lowering.graph.imports.uses import kind, registered, settings_of, written_settings
 from openinfer.lowering.program.literals import wanted_values
 from openinfer.runtime.dtypes import DTYPES
@@ -149,7 +150,8 @@ def _join_transposes(editor: Editor, op: OpOp) -> bool:
 
 
 def _matrices(editor: Editor, op: OpOp) -> bool:
-    """reshape(transpose(reshape(x))) of matrices, the axes in front joined and apart again: transpose(x)"""
+    """reshape(transpose(reshape(x))) of matrices, the axes in front joined and apart again: transpose(x),
+    behind a reshape where the axes in front are others"""
     uses = editor.uses
     turned = uses.definition(op.inputs.data[0], *TRANSPOSES) if kind(op) in RESHAPES else None
     if turned is None or order_of(editor, turned) != (0, 2, 1):
@@ -296,6 +298,8 @@ def _literals(editor: Editor, op: OpOp) -> bool:
         if wanted_values(value, row) != (None, None):
             continue
         operands: list[Operand] = list(op.inputs.data)
+        if spec.dtype == "f32" and wanted_values(shortest(value), row) == (None, None):
+            value = shortest(value)
         operands[place] = literal(value)
         dtypes = _literal_dtype(editor, op, operands, place)
         if dtypes == spec.dtype and (
@@ -317,7 +321,47 @@ def _literal_dtype(editor: Editor, op: OpOp, operands: list[Operand], place: int
         return None
 
 
+def _plain_settings(editor: Editor, op: OpOp) -> bool:
+    """f(x, setting=default): f(x); stride=[2, 2]: stride=2; the last axis by its number: the default"""
+    spec = registered(op)
+    if spec is None or not op.settings.data:
+        return False
+    written = written_settings(op)
+    dims = editor.uses.dims(op.inputs.data[0]) if op.inputs.data else None
+    given: dict[str, object] = {}
+    for key, value in written.items():
+        setting = spec.setting(key)
+        if setting is None:
+            return False
+        plain = _one_number(value) if setting.name in _SAME_FOR_ALL else value
+        default = setting.default
+        said = False
+        if setting.name == "axis" and isinstance(default, int):
+            # The last axis goes without saying, the first one does not.
+            said = default >= 0
+            if dims is not None and default < 0 and plain == default + len(dims):
+                plain = default
+        if said or type(plain) is not type(default) or plain != default:
+            given[key] = plain
+    if given == written:
+        return False
+    return editor.redefine(op, op.op_name.data, op.inputs.data, given) is not None
+
+
+_SAME_FOR_ALL = ("stride", "dilation", "padding", "kernel_size")
+"""Settings of windows: one number is meant for all axes and sides."""
+
+
+def _one_number(value: object) -> object:
+    """The number that a list holds alone."""
+    if isinstance(value, list | tuple) and value:
+        first, *others = cast("Sequence[object]", value)
+        if isinstance(first, int) and all(one == first for one in others):
+            return first
+    return value
+
+
 _RULES = (
     *(_same, _neutral, _named, _join_reshapes, _join_transposes),
-    *(_matrices, _cut, _leading, _stretch, _mask, _literals),
+    *(_matrices, _cut, _leading, _stretch, _mask, _literals, _plain_settings),
 )

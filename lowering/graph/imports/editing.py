@@ -195,15 +195,18 @@ class Editor:
         op.erase()
         self.changed = True
 
-    def constant(self, array: Array, dtype: str | None = None, stem: str = "c") -> RefAttr:
-        """A new constant of the model."""
+    def constant(
+        self, array: Array, dtype: str | None = None, stem: str = "c", ref: str | None = None
+    ) -> RefAttr:
+        """A new constant of the model, called `ref` there where nothing else is."""
         row = dtype_of(array)
         named = dtype or (row.name if row is not None else str(array.dtype))
         name = self.fresh(stem)
         while name in tensors():
             name = self.fresh(stem)
-        tensors()[name] = array
-        declared = VariableOp(name, "constant", named, array.shape, (), {"ref": StringAttr(name)})
+        tensor = name if ref is None or ref in tensors() else ref
+        tensors()[tensor] = array
+        declared = VariableOp(name, "constant", named, array.shape, (), {"ref": StringAttr(tensor)})
         places = [op for op in self.module.body.ops if isinstance(op, VariableOp)]
         block = next(op for op in self.module.body.ops if isinstance(op, BlockOp))
         after = [op for op in places if op.memory.data == "constant"] or places
@@ -241,7 +244,7 @@ class Editor:
 
     def _setting(self, spec: opset.OpSpec | None, key: str, value: Any) -> Any:
         setting = spec.setting(key) if spec is not None and key else None
-        if setting is not None and setting.kind == "dtype" and isinstance(value, str):
+        if setting is not None and setting.kind in ("dtype", "dtypes") and isinstance(value, str):
             return NameRef(value)
         if isinstance(value, list | tuple):
             return tuple(self._setting(spec, "", one) for one in value)  # pyright: ignore[reportUnknownVariableType]

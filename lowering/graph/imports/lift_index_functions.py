@@ -15,6 +15,7 @@ from openinfer.dialects.graph import Operand, OpOp, RefAttr
 from openinfer.dialects.ops.base import FLOATS
 from openinfer.lowering.graph.imports.canonicalize_graph import canonicalize
 from openinfer.lowering.graph.imports.editing import Editor, literal
+from openinfer.lowering.graph.imports.forms import Boolean, Choice, visible
 from openinfer.lowering.graph.imports.formulas import (
     TRUE,
     All,
@@ -28,13 +29,7 @@ from openinfer.lowering.graph.imports.formulas import (
     axes_of,
     index,
 )
-from openinfer.lowering.graph.imports.index_functions import (
-    Boolean,
-    Choice,
-    Element,
-    IndexFunctions,
-    visible,
-)
+from openinfer.lowering.graph.imports.index_functions import Element, IndexFunctions
 from openinfer.lowering.graph.imports.masks import Mask
 from openinfer.lowering.graph.imports.provenance import provenance_of
 from openinfer.lowering.graph.imports.uses import kind, settings_of, written_settings
@@ -97,11 +92,14 @@ class _Lifting:
         if len(op.inputs.data) != 4 or not settings:
             return
         mask = op.inputs.data[3]
+        found = visible(self.functions.of(mask))
+        if found is not None and found[0] == TRUE:
+            self.editor.redefine(op, op.op_name.data, op.inputs.data[:3], written_settings(op))
+            return
         dims = uses.dims(mask)
         lengths = self._lengths(op)
         if dims is None or lengths is None or len(dims) < 2 or not isinstance(mask, RefAttr):
             return
-        found = visible(self.functions.of(mask))
         if found is None:
             return
         formula, hidden = found

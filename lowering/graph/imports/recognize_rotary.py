@@ -16,8 +16,9 @@ from openinfer.dialects.ops.layout import slice_bounds
 from openinfer.lowering.graph.imports.angles import Angle, angle, base_of, stretch
 from openinfer.lowering.graph.imports.canonicalize_graph import canonicalize
 from openinfer.lowering.graph.imports.editing import Editor
+from openinfer.lowering.graph.imports.forms import Integer
 from openinfer.lowering.graph.imports.formulas import axes_of, index
-from openinfer.lowering.graph.imports.index_functions import IndexFunctions, Integer
+from openinfer.lowering.graph.imports.index_functions import IndexFunctions
 from openinfer.lowering.graph.imports.patterns import either, number_of
 from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, written_settings
 from openinfer.runtime.sizes import Size

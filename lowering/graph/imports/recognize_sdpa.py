@@ -17,7 +17,8 @@ from openinfer.lowering.graph.imports.canonicalize_graph import (
     order_of,
 )
 from openinfer.lowering.graph.imports.editing import Editor
-from openinfer.lowering.graph.imports.index_functions import HIDDEN, Boolean, IndexFunctions
+from openinfer.lowering.graph.imports.forms import HIDDEN, Boolean
+from openinfer.lowering.graph.imports.index_functions import IndexFunctions
 from openinfer.lowering.graph.imports.masks import Mask
 from openinfer.lowering.graph.imports.patterns import either, near, number_of, scaled, shortest
 from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, written_settings

@@ -14,8 +14,8 @@ After, in rounds of as many keys as the workgroup has invocations:
     memref.store %quotient, %o[…]           // sums, divided by the sum of the weights
 
 One query of each head has a kernel of its own (`attention_one_query.py`), or two (`attention_parts.py`), as
-has f16 on a device that multiplies matrices (`attention_matrices.py`), many queries of it on one whose
-workgroups do (`attention_workgroup.py`).
+has f16 on a device that multiplies matrices (`attention_matrices.py`), many queries of it on one that gives
+them to functions (`attention_flash.py`).
 
 Requires: bufferised; f32 or f16; mathematics are not strict; the op is not rounded to bf16.
 """
@@ -39,6 +39,7 @@ from openinfer.lowering.kernels.numeric import (
     is_float,
     select,
 )
+from openinfer.lowering.vulkan.schedules.attention_flash import flash, flash_shape_of
 from openinfer.lowering.vulkan.schedules.attention_matrices import by_matrices, shape_of
 from openinfer.lowering.vulkan.schedules.attention_one_query import fits_one_query, one_query
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
@@ -47,10 +48,6 @@ from openinfer.lowering.vulkan.schedules.attention_parts import (
     in_parts,
     joined,
     stage_of,
-)
-from openinfer.lowering.vulkan.schedules.attention_workgroup import (
-    by_workgroups,
-    workgroup_shape_of,
 )
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
@@ -77,9 +74,9 @@ def lower_attention(b: LoopBuilder, op: Operation) -> Grid:
         return in_parts(b, op) if stage == IN_PARTS else joined(b, op)
     if fits_one_query(b, op):
         return one_query(b, op)
-    whole = workgroup_shape_of(b, op)
-    if whole is not None:
-        return by_workgroups(b, op, whole)
+    held = flash_shape_of(b, op)
+    if held is not None:
+        return flash(b, op, held)
     shape = shape_of(b, op)
     if shape is not None:
         return by_matrices(b, op, shape)

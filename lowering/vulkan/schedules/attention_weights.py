@@ -98,5 +98,8 @@ class Weights:
         return select(b, none, b.constant(0, self.kind), top)
 
     def weight(self, score: SSAValue, base: SSAValue) -> SSAValue:
-        exponent = self.b.insert(arith.SubfOp(score, base))
+        return self.power(self.b.insert(arith.SubfOp(score, base)))
+
+    def power(self, exponent: SSAValue) -> SSAValue:
+        """Of 2 or e."""
         return self.b.insert(Exp2Op(exponent, _FAST) if self.of_two else ExpOp(exponent))

@@ -17,6 +17,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects.nn import AttentionOp, MatmulOp, NNOp
+from openinfer.lowering.facts import Facts
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.vulkan.schedules.matmul_sizes import idle_rows
@@ -26,6 +27,8 @@ ROWS = "openinfer.rows"
 many, and never none."""
 LEAST = 256
 """Columns and depth of a product from which on several kernels are worth it."""
+BOUNDS = (4, 8)
+"""Rows up to which a product reads its right operand once: the steps of a server that has a few requests."""
 SIDES = (64, 128)
 """Sides of the larger tiles of products, in rows and columns."""
 MANY = 1 << 30
@@ -56,8 +59,16 @@ def forms_of(op: Operation) -> list[int]:
         return []
     if columns < LEAST or DYNAMIC_INDEX != depth < LEAST:
         return []
+    few = [1, *(BOUNDS if _reads_once(op) else ())]
     idle = [idle_rows(columns, side) for side in SIDES]
-    return [1, *(most for most in idle if most > 1)]
+    return [*few, *(most for most in idle if most > few[-1])]
+
+
+def _reads_once(op: MatmulOp) -> bool:
+    """Whether a few rows have kernels of their own (`matmul_bounded_rows.py`), whatever the type of sums."""
+    facts = Facts.of(op)
+    subgroups = facts.device_description.subgroup > 1 and not facts.strict_math
+    return subgroups and op.transpose_b is not None and op.layout is None
 
 
 def typical_rows(op: Operation, rows: Index) -> int | None:

@@ -22,6 +22,9 @@ USUAL_INVOCATIONS = 128
 """For lines whose length only the host knows."""
 EACH = 8
 """Elements of a line that an invocation takes, where the line is long enough."""
+LINES, MANY = 4, 4096
+"""Lines of a workgroup whose subgroups have one each, where there are many: a multiprocessor holds no more
+than 32 workgroups, which are half of what it has room for where each is a subgroup."""
 
 
 def invocations_for(b: LoopBuilder, length: Index) -> int:
@@ -36,6 +39,13 @@ def invocations_for(b: LoopBuilder, length: Index) -> int:
     while size < MOST_INVOCATIONS and size * EACH < length:
         size *= 2
     return size
+
+
+def lines_for(b: LoopBuilder, size: int, count: Index) -> int:
+    """How many of `count` lines a workgroup has, where `size` invocations share one."""
+    if size != b.facts.device_description.subgroup or not isinstance(count, int):
+        return 1
+    return LINES if count >= MANY and count % LINES == 0 else 1
 
 
 def rounds(length: Index, step: int) -> int | None:

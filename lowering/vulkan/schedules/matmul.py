@@ -4,6 +4,7 @@
     matrices          f16 on a device that multiplies matrices (`matmul_matrices.py`)
     tiles             a workgroup computes a tile of the result (`matmul_tiles.py`)
     few rows          a workgroup computes a column, or some (`matmul_few_rows.py`)
+    bounded rows      a workgroup computes four columns of a few rows (`matmul_bounded_rows.py`)
     blocks            few rows beside a weight in blocks (`block_panels.py`)
     rows              of a weight that lies as matrices of 16 x 16 (`matmul_rows.py`)
     elements          an invocation computes an element: small products, those of 64 bits whose tiles do not
@@ -50,6 +51,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
+from openinfer.lowering.vulkan.schedules.matmul_bounded_rows import bound_of, bounded_rows
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import few_rows, fits_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_joined import problem_of
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
@@ -103,6 +105,9 @@ def lower_matmul(b: LoopBuilder, op: Operation) -> Grid:
         return _by_elements(found, epilogue)
     if fits_few_rows(found) and not b.facts.strict_math:
         return few_rows(found, epilogue)
+    bound = None if b.facts.strict_math else bound_of(found)
+    if bound is not None:
+        return bounded_rows(found, epilogue, bound)
     small = any(isinstance(n, int) and n < FEW for n in (found.rows, found.columns, found.depth))
     if small or b.facts.strict_math:
         return _by_elements(found, epilogue)

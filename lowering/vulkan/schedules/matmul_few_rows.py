@@ -90,7 +90,7 @@ def _by_column(found: Product, epilogue: Epilogue) -> Grid:
     if lanes % LANES == 0:
         found.use_dots()
     widest = max(map(width, found.op.inputs[:2]))
-    group = Workgroup(b, _invocations(b, found.depth, BYTES * 8 // widest))
+    group = Workgroup(b, invocations_for_column(b, found.depth, BYTES * 8 // widest))
     beside = _beside(found.depth, group.size * lanes)
     reach = beside * group.size * lanes
     normed = found.op.weight if isinstance(found.op, MatvecOp) else None
@@ -227,7 +227,7 @@ def over_square(found: Product, squares: SSAValue) -> SSAValue:
     return b.insert(arith.DivfOp(b.constant(1.0, found.sums), root))
 
 
-def _invocations(b: LoopBuilder, depth: Index, lanes: int) -> int:
+def invocations_for_column(b: LoopBuilder, depth: Index, lanes: int) -> int:
     """How many share a column: fewer for a short sum; `lanes` elements are the widest access that there is,
     also where operands do not begin at a multiple of it, so that kernels of one type have one size."""
     size = COLUMN

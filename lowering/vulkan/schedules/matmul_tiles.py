@@ -7,7 +7,11 @@
     the epilogue, and a store, for each of its sums
 
 What an invocation has lies a stride apart, so that neighbouring invocations read neighbours. What lies beyond
-an edge is read as 0, and not stored.
+an edge is read as 0, and not stored. Columns that are neighbours are stored by one access of 16 bytes, where
+no tile has an edge among them.
+
+Workgroups of large products go through blocks of some rows of tiles, column by column, so that those that
+run at one time read the same operands.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from openinfer.lowering.vulkan.schedules.matmul_shared import (
     shape_of,
     wide_of,
 )
-from openinfer.lowering.vulkan.schedules.wide import is_width
+from openinfer.lowering.vulkan.schedules.wide import common_lanes, is_width, store_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup, barrier, shared_buffer
 
 
@@ -58,7 +62,8 @@ class Tile:
         """Whether invocations turn blocks of operands whose steps are neighbours, for sums of some bits."""
         block = BLOCK_ROWS * BLOCK_STEPS * self.size
         sides = self.rows * self.depth, self.columns * self.depth
-        return bits * BLOCK_ROWS == WIDEST and not any(side % block for side in sides)
+        each = self.each_row % BLOCK_ROWS or self.each_column % BLOCK_ROWS
+        return bits * BLOCK_ROWS == WIDEST and not each and not any(side % block for side in sides)
 
 
 LARGE = Tile(128, 128, 16, 8, 8)
@@ -73,6 +78,28 @@ TILES = LARGE, MEDIUM, SMALL
 DOWN, ACROSS = 4, 8
 """Invocations below and beside each other that are neighbours: what 32 of them read at one time are 4 and 8
 accesses of shared memory, which meet in no bank."""
+
+
+BLOCK = 8
+"""Rows of tiles that workgroups go through column by column."""
+
+
+def in_blocks(
+    b: LoopBuilder, place: tuple[SSAValue, SSAValue], counts: tuple[Index, Index], most: int
+) -> tuple[SSAValue, SSAValue]:
+    """The row and column of a tile in the order of blocks of up to `most` rows, by those in the order of
+    rows; `counts`: rows and columns of tiles."""
+    rows, columns = counts
+    row, column = place
+    if columns == 1:
+        return row, column
+    number = b.add(b.mul(row, columns), column)
+    whole = columns * most if isinstance(columns, int) else b.mul(columns, most)
+    block = b.floordiv(number, whole)
+    first = b.mul(block, most)
+    rest = b.rem(number, whole)
+    side = b.minimum(b.sub(b.index(rows), first), most)
+    return b.add(first, b.rem(rest, side)), b.floordiv(rest, side)
 
 
 def shared_bytes(tile: Tile, bits: int) -> int:
@@ -142,6 +169,7 @@ class Tiles:
     def build(self, batch: Sequence[Index], row: SSAValue, column: SSAValue) -> None:
         """The tile of a number along rows and one along columns."""
         b, tile, product = self.b, self.tile, self.product
+        row, column = self._in_blocks(row, column)
         left, right = product.operands(batch)
         sides = (
             self._side(left, b.mul(row, tile.rows), 0),
@@ -175,6 +203,17 @@ class Tiles:
         start = [*[product.zero()] * count, *self._fetch(sides, b.index(0))]
         sums = b.reduce(0, depth, tile.depth, start, steps, hint="k")
         self._store(sums[:count], batch, sides)
+
+    def _in_blocks(self, row: SSAValue, column: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The place of a tile in the order of blocks; that of rows, where only the step knows how many there
+        are, or few."""
+        rows, columns = self.product.rows, self.product.columns
+        if not isinstance(rows, int) or not isinstance(columns, int):
+            return row, column
+        counts = -(-rows // self.tile.rows), -(-columns // self.tile.columns)
+        if counts[0] < 2 * BLOCK:
+            return row, column
+        return in_blocks(self.b, (row, column), counts, BLOCK)
 
     def _side(self, operand: Operand, first: SSAValue, number: int) -> Side:
         """The left operand, number 0, or the right one."""
@@ -235,12 +274,33 @@ class Tiles:
         rows, columns = (
             [b.add(side.first, side.at(b, n)) for n in range(side.each)] for side in sides
         )
+        together = self._stored_together(sides[1])
         places = [(row, column) for row in rows for column in columns]
-        for total, (row, column) in zip(sums, places):
-            self._store_one(total, (*batch, row, column), self.product)
+        for start in range(0, len(places), together):
+            place = *batch, *places[start]
+            self._store_some(sums[start : start + together], place, self.product)
 
-    def _store_one(self, total: SSAValue, place: tuple[Index, ...], product: Product) -> None:
-        b, tile = self.b, self.tile
+    def _stored_together(self, columns: Side) -> int:
+        """How many neighbours of a row an invocation stores at once."""
+        product, wide = self.product, 1 if columns.along else columns.wide
+        if not isinstance(product.columns, int) or product.columns % self.tile.columns:
+            return 1
+        return gcd(wide, common_lanes(product.op, [product.output]))
+
+    def _store_some(
+        self, sums: Sequence[SSAValue], place: tuple[Index, ...], product: Product
+    ) -> None:
+        """Stores neighbours of a row, the first of which has that place."""
+        b, tile, epilogue = self.b, self.tile, self.epilogue
+
+        def store() -> None:
+            *row, first = place
+            values = [
+                epilogue.finish(total, Place((*row, b.add(first, n) if n else first), None))
+                for n, total in enumerate(sums)
+            ]
+            store_wide(b, values, product.output, place)
+
         limits = [
             b.compare("ult", at, extent)
             for at, extent, together in zip(
@@ -249,6 +309,6 @@ class Tiles:
             if not isinstance(extent, int) or extent % together
         ]
         if not limits:
-            self.epilogue.store(total, Place(place, None))
+            store()
             return
-        b.when(both(b, limits), lambda: self.epilogue.store(total, Place(place, None)))
+        b.when(both(b, limits), store)

@@ -53,7 +53,7 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import LANES
 from openinfer.lowering.vulkan.schedules.matmul_operands import Operand, Product, both
 from openinfer.lowering.vulkan.schedules.matmul_sizes import groups_across, product_of_known
 from openinfer.lowering.vulkan.schedules.matmul_starts import Ends, ends_of, is_row, place_of
-from openinfer.lowering.vulkan.schedules.matmul_tiles import tile_counts
+from openinfer.lowering.vulkan.schedules.matmul_tiles import in_blocks, tile_counts
 
 SIDE, SIDES = 16, 32
 """What the steps of a matrix are a multiple of, and its rows and columns beside them."""
@@ -201,15 +201,7 @@ class WorkgroupTiles:
         b, tile = self.b, self.tile
         rows = b.ceil_div(self.rows, tile.rows)
         columns = b.ceil_div(self.columns, tile.columns)
-        if columns == 1:
-            return row, column
-        number = b.add(b.mul(row, columns), column)
-        whole = columns * BLOCK if isinstance(columns, int) else b.mul(columns, BLOCK)
-        block = b.floordiv(number, whole)
-        first = b.mul(block, BLOCK)
-        rest = b.rem(number, whole)
-        side = b.minimum(b.sub(b.index(rows), first), BLOCK)
-        return b.add(first, b.rem(rest, side)), b.floordiv(rest, side)
+        return in_blocks(b, (row, column), (rows, columns), BLOCK)
 
 
 class _Part:

@@ -1,4 +1,4 @@
-"""`nn.layer_norm` and `nn.rms_norm`: a workgroup computes a row.
+"""`nn.layer_norm` and `nn.rms_norm`: a workgroup computes a row, or, of many short ones, each subgroup does.
 
 Before:
     nn.layer_norm(%x, %w, %c) outs(%y) {eps = 1.0e-12 : f64, has_bias, has_weight}
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.math import SqrtOp
 from xdsl.ir import Operation, SSAValue
@@ -33,7 +33,12 @@ from openinfer.lowering.vulkan.schedules.grid import (
     product,
     split,
 )
-from openinfer.lowering.vulkan.schedules.group_line import GroupLine, even_lanes, invocations_for
+from openinfer.lowering.vulkan.schedules.group_line import (
+    GroupLine,
+    even_lanes,
+    invocations_for,
+    lines_for,
+)
 from openinfer.lowering.vulkan.schedules.wide import common_lanes, load_wide, store_wide
 from openinfer.lowering.vulkan.schedules.workgroup import Workgroup
 
@@ -55,7 +60,8 @@ class _Rows:
         self.computed = wide_type(self.source.type.element_type)
         self.length = b.dim(self.source, rank - 1)
         self.size = invocations_for(b, self.length)
-        self.group = Workgroup(b, self.size)
+        self.lines = lines_for(b, self.size, self.row_count(b, self.source))
+        self.group = Workgroup(b, self.size, alone=self.lines == 1)
         self.count = count_as(b, self.length, self.computed)
         self.eps = op.eps.value.data
 
@@ -120,10 +126,17 @@ class _Rows:
 
             line.each(elements)
 
-        each_group(b, self.row_count(b, self.source), row)
+        def some(number: SSAValue) -> None:
+            row(b.add(b.mul(number, self.lines), b.insert(gpu.SubgroupIdOp())))
+
+        def count(b: LoopBuilder, source: SSAValue) -> Index:
+            rows = self.row_count(b, source)
+            return rows // self.lines if isinstance(rows, int) else rows
+
+        each_group(b, count(b, self.source), row if self.lines == 1 else some)
         return Grid(
-            lambda host, value_of: groups_for(host, self.row_count(host, value_of(self.source))),
-            self.size,
+            lambda host, value_of: groups_for(host, count(host, value_of(self.source))),
+            self.size * self.lines,
         )
 
 

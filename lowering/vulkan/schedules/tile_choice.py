@@ -25,6 +25,7 @@ from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     MatrixTile,
 )
 from openinfer.lowering.vulkan.schedules.matmul_operands import Product
+from openinfer.lowering.vulkan.schedules.matmul_shared import wide_of
 from openinfer.lowering.vulkan.schedules.matmul_sizes import product_of_known
 from openinfer.lowering.vulkan.schedules.matmul_tiles import Tile, shared_bytes
 from openinfer.lowering.vulkan.schedules.matmul_workgroup import (
@@ -89,9 +90,14 @@ def why_no_tile(tile: DeviceTile, bits: int, device: DeviceDescription) -> str |
     size = Tile(*tile.numbers[:5]).size
     if reason := _why_no_workgroup(size, device):
         return reason
-    for what, count in (("rows", rows), ("columns", columns)):
-        if count * depth % size:
-            return f"{count} {what} by {depth} steps are no multiple of its {size} invocations"
+    for what, count, each in (("rows", rows, each_row), ("columns", columns, each_column)):
+        # However the operand lies: what an invocation writes to shared memory at once.
+        wide = max(wide_of(depth, each, bits, along=along) for along in (True, False))
+        if count * depth % (size * wide):
+            return (
+                f"{count} {what} by {depth} steps in accesses of {wide} are no multiple of its "
+                f"{size} invocations"
+            )
     return _why_no_room(shared_bytes(Tile(*tile.numbers[:5]), bits), device)
 
 

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions.gpu import OF_SUBGROUP, WORKGROUP_MEMORY, ShuffleOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.numeric import select
 
 Join = Callable[[SSAValue, SSAValue], SSAValue]
 """Builds one value of two; any order gives the same up to rounding."""
@@ -46,11 +47,12 @@ def subgroup_barrier(b: LoopBuilder) -> None:
 class Workgroup:
     """The invocations of a workgroup, numbered along x."""
 
-    def __init__(self, b: LoopBuilder, size: int) -> None:
-        """`size`: how many there are, a power of two, and whole subgroups."""
+    def __init__(self, b: LoopBuilder, size: int, *, alone: bool = True) -> None:
+        """`size`: how many there are, a power of two, and whole subgroups. Not `alone`: they are one
+        subgroup, beside others that do the same with something else."""
         self.b, self.size = b, size
         self.subgroup = min(b.facts.device_description.subgroup, size)
-        self.thread = b.insert(gpu.ThreadIdOp(_X))
+        self.thread = b.insert(gpu.ThreadIdOp(_X) if alone else gpu.LaneIdOp())
         self.thread.name_hint = "thread"
         self._scratch: dict[tuple[Attribute, int], SSAValue] = {}
 
@@ -98,14 +100,59 @@ class Workgroup:
         parts = [self.join_neighbours(value, join, lanes) for value in values]
         self._write(parts, scratch)
         barrier(b)
+        return lambda number: self._whole(scratch, number, groups, join)
 
-        def one(number: Index) -> SSAValue:
-            whole = b.load(scratch, [number, 0])
-            for group in range(1, groups):
-                whole = join(whole, b.load(scratch, [number, group]))
-            return whole
+    def joined_apart(self, values: Sequence[SSAValue], join: Join) -> Callable[[Index], SSAValue]:
+        """`joined_each` of many values, a power of two: within a subgroup an invocation keeps half of them at
+        each exchange, so that all of them take as many exchanges as there are values.
 
-        return one
+        Requires: subgroups."""
+        b = self.b
+        assert self.subgroup > 1
+        groups = self.size // self.subgroup
+        scratch = self._scratch_of(values[0].type, len(values), groups)
+        lane, width = b.insert(gpu.LaneIdOp()), b.constant(self.subgroup, i32)
+        kept, first, offset = list(values), b.index(0), self.subgroup // 2
+
+        def other(value: SSAValue) -> SSAValue:
+            shuffle = ShuffleOp("xor", value, b.constant(offset, i32), width)
+            b.do(shuffle)
+            return shuffle.shuffled
+
+        while offset and len(kept) > 1:
+            half = len(kept) // 2
+            upper = b.compare("ne", b.rem(b.floordiv(lane, offset), 2), 0)
+            pairs = list(zip(kept[:half], kept[half:]))
+            kept = [
+                join(select(b, upper, high, low), other(select(b, upper, low, high)))
+                for low, high in pairs
+            ]
+            first = b.add(first, select(b, upper, b.index(half), b.index(0)))
+            offset //= 2
+        alone = 2 * offset
+        while offset:
+            kept = [join(value, other(value)) for value in kept]
+            offset //= 2
+        subgroup = b.insert(gpu.SubgroupIdOp())
+
+        def write() -> None:
+            for number, value in enumerate(kept):
+                b.store(value, scratch, [b.add(first, number), subgroup])
+
+        if alone:
+            b.when(b.compare("eq", b.rem(lane, alone), 0), write)
+        else:
+            write()
+        barrier(b)
+        return lambda number: self._whole(scratch, number, groups, join)
+
+    def _whole(self, scratch: SSAValue, number: Index, groups: int, join: Join) -> SSAValue:
+        """What all subgroups have found of a value."""
+        b = self.b
+        whole = b.load(scratch, [number, 0])
+        for group in range(1, groups):
+            whole = join(whole, b.load(scratch, [number, group]))
+        return whole
 
     def _write(self, values: Sequence[SSAValue], scratch: SSAValue) -> None:
         """What a subgroup has found, each in the line of its number."""

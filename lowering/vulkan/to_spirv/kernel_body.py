@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
     OF_SUBGROUP,
@@ -418,20 +418,37 @@ class _Body:
 
     def variables(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """Memory for values of the types of others."""
-        found = [VariableOp(lowered_type(value.type)) for value in values]
+        found = [VariableOp(kind) for value in values for kind in _kept_types(value)]
         self.first.add_ops(found)
         return [one.res for one in found]
 
     def store_all(self, variables: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-        for variable, value in zip(variables, values, strict=True):
+        """Neighbours are kept as words."""
+        kept: list[SSAValue] = []
+        for value in values:
+            if value in self.wide:
+                kept += with_type(self.arithmetic, self.wide[value], i32)
+            else:
+                kept.append(self.values[value])
+        for variable, value in zip(variables, kept, strict=True):
             self.block.add_op(StoreOp(variable, value))
+
+    def load_all(self, values: Sequence[SSAValue], variables: Sequence[SSAValue]) -> None:
+        """Gives values what is kept for them."""
+        left = iter(variables)
+        for value in values:
+            found = [self.put(LoadOp(next(left))) for _ in _kept_types(value)]
+            if isinstance(value.type, VectorType):
+                self.wide[value] = with_type(self.arithmetic, found, value.type.element_type)
+            else:
+                (self.values[value],) = found
 
     def branch_body(self, block: Block, kept: Sequence[SSAValue]) -> None:
         """The ops of a region's block; what it yields goes into variables."""
         self.ops(block)
         last = block.last_op
         assert isinstance(last, scf.YieldOp)
-        self.store_all(kept, [self.values[value] for value in last.operands])
+        self.store_all(kept, last.operands)
 
     def condition(self, op: scf.IfOp) -> None:
         kept = self.variables(op.results)
@@ -454,13 +471,12 @@ class _Body:
         if otherwise is not merge:
             side(otherwise, op.false_region)
         self.block.add_op(SelectionOp(Region(blocks)))
-        for result, variable in zip(op.results, kept):
-            self.values[result] = self.put(LoadOp(variable))
+        self.load_all(op.results, kept)
 
     def loop(self, op: scf.ForOp) -> None:
         first, last, step = (self.values[v] for v in (op.lb, op.ub, op.step))
         kept = self.variables(op.results)
-        self.store_all(kept, [self.values[value] for value in op.iter_args])
+        self.store_all(kept, op.iter_args)
         entry, header, body = Block(), Block(arg_types=[i32]), Block()
         more, merge = Block(), Block([MergeOp()])
         entry.add_op(BranchOp(header, [first]))
@@ -473,8 +489,7 @@ class _Body:
         def work() -> None:
             block = op.body.block
             self.values[block.args[0]] = place
-            for argument, variable in zip(block.args[1:], kept):
-                self.values[argument] = self.put(LoadOp(variable))
+            self.load_all(block.args[1:], kept)
             self.branch_body(block, kept)
             self.block.add_op(BranchOp(more))
 
@@ -490,13 +505,20 @@ class _Body:
             # What a driver does best with stands in a turn already.
             control = "DontUnroll"
         self.block.add_op(LoopOp(Region([entry, header, body, more, merge]), control))
-        for result, variable in zip(op.results, kept):
-            self.values[result] = self.put(LoadOp(variable))
+        self.load_all(op.results, kept)
 
 
 def open_dims(type_: MemRefType) -> list[int]:
     """The axes of a buffer whose extents the host passes."""
     return [axis for axis, extent in enumerate(type_.get_shape()) if extent == DYNAMIC_INDEX]
+
+
+def _kept_types(value: SSAValue) -> list[Attribute]:
+    """The types of what is kept of a value."""
+    if isinstance(value.type, VectorType):
+        words = value.type.element_count() * width_of(value.type.element_type) // 32
+        return [i32] * words
+    return [lowered_type(value.type)]
 
 
 def _turns(loop: scf.ForOp) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu_matrix_type import MMAMatrixType
@@ -227,7 +227,14 @@ class Tensors:
         inner.block.add_op(ReturnValueOp(result))
         name = f"{kernel.name}_{hint}_{len(kernel.functions)}"
         types = [one.type for one in block.args]
-        kernel.functions.append(SpirvFuncOp(name, Region(block), types, [result.type]))
+        made = SpirvFuncOp(name, Region(block), types, [result.type])
+        for known in kernel.functions:
+            # Many matrices of a subgroup are given to one function.
+            made.sym_name = known.sym_name
+            if made.is_structurally_equivalent(known):
+                return known.sym_name.data, places
+        made.sym_name = StringAttr(name)
+        kernel.functions.append(made)
         return name, places
 
     def _seen_from(self, inner: _Body, buffer: Buffer, places: list[SSAValue]) -> Buffer:

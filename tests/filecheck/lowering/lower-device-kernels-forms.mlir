@@ -33,6 +33,35 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
   }
 }
 // -----
+// Where steps of the sum lie side by side, up to four and up to eight rows have kernels that read the right operand
+// once: a workgroup computes four columns, and rows that are not there repeat the last one. The subgroup has 32
+// invocations, which end with a sum each. Without subgroups there are none, as above.
+// CHECK: gpu.launch_func{{.*}}@matmul_0_of_1
+// CHECK: gpu.launch_func{{.*}}@matmul_0_of_4
+// CHECK: gpu.launch_func{{.*}}@matmul_0_of_8
+// CHECK: gpu.launch_func{{.*}}@matmul_0_of_960
+// CHECK: func.func private @matmul_0_of_8({{.*}} attributes {gpu.known_block_size = array<i32: 64, 1, 1>}
+// CHECK: memref.alloca() : memref<32x2xf32, #gpu.address_space<workgroup>>
+// CHECK-COUNT-4: vector.load %w[{{.*}}] : memref<512x256xf32>, vector<4xf32>
+// CHECK: vector.load %x[{{.*}}] : memref<?x256xf32>, vector<4xf32>
+// CHECK: scf.yield
+// CHECK-COUNT-31: gpu.shuffle
+// CHECK-NOT: gpu.shuffle
+// CHECK: gpu.barrier
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step(%n: index {openinfer.arg = #nn.slot<size "N">}) {
+    %x = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x256xf32>
+    %w = memref.alloc() {openinfer.memory = "device"} : memref<512x256xf32>
+    %y = memref.alloc(%n) {openinfer.memory = "device"} : memref<?x512xf32>
+    func.call @matmul_0(%x, %w, %y) : (memref<?x256xf32>, memref<512x256xf32>, memref<?x512xf32>) -> ()
+    func.return
+  }
+  func.func private @matmul_0(%x: memref<?x256xf32>, %w: memref<512x256xf32>, %y: memref<?x512xf32>) {
+    nn.matmul(%x, %w) outs(%y) {transpose_b} : (memref<?x256xf32>, memref<512x256xf32>, memref<?x512xf32>) -> ()
+    func.return
+  }
+}
+// -----
 // Attention has one for a query of each head, and one for several. An invocation reads 16 bytes of a key.
 // CHECK: gpu.launch_func{{.*}}@attention_0_of_1
 // CHECK: gpu.launch_func{{.*}}@attention_0,

@@ -141,3 +141,27 @@ func.func @f(%x: tensor<1x3x256xf16>, %w: tensor<2x3x256xf16>) {
   %y = nn.row_matmul(%x, %w) {tiled_left, tiled_result, layout = #nn.tiles<16>} : (tensor<1x3x256xf16>, tensor<2x3x256xf16>) -> tensor<2x2x256xf16>
   func.return
 }
+// -----
+// CHECK: nn.matmul: the layout #nn.panels<16> does not belong to precision i8
+func.func @f(%x: tensor<4x8xi8>, %w: tensor<1x8x16xi8>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.panels<16>, precision = "i8"} : (tensor<4x8xi8>, tensor<1x8x16xi8>) -> tensor<4x16xi32>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: sums of precision i8 are i32, found i8
+func.func @f(%x: tensor<4x8xi8>, %w: tensor<1x2x64xi8>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.quads<16>, precision = "i8"} : (tensor<4x8xi8>, tensor<1x2x64xi8>) -> tensor<4x16xi8>
+  func.return
+}
+// -----
+// CHECK: nn.matmul: operands of precision i8 have a sign, and the left one is not transposed
+func.func @f(%x: tensor<8x4xi8>, %w: tensor<1x2x64xi8>) {
+  %y = nn.matmul(%x, %w) {layout = #nn.quads<16>, precision = "i8", transpose_a} : (tensor<8x4xi8>, tensor<1x2x64xi8>) -> tensor<4x16xi32>
+  func.return
+}
+// -----
+// CHECK: nn.pack: the input has elements f32, expected i8
+func.func @f(%w: tensor<8x16xf32>) {
+  %y = nn.pack(%w) {layout = #nn.quads<8>} : (tensor<8x16xf32>) -> tensor<2x2x32xi8>
+  func.return
+}

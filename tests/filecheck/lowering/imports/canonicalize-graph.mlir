@@ -113,3 +113,18 @@ graph.block entry {
   graph.op reshape(i) -> (u) settings {shape = [#graph.size<B>, 4, 8, #graph.size<L>]}
   graph.return (t, u)
 }
+// -----
+// Settings that say what goes without saying; another axis, and windows that differ, stay.
+// CHECK: graph.op softmax(x) -> (a){{$}}
+// CHECK-NEXT: graph.op softmax(a) -> (b) settings {axis = 1 : i64}
+// CHECK-NEXT: graph.op max_pool2d(b) -> (c) settings {kernel_size = 2 : i64, stride = [1 : i64, 2 : i64]}
+graph.variable x dynamic f32 [B, 3, 8, 8]
+graph.block entry {
+  graph.assign a f32 [B, 3, 8, 8]
+  graph.assign b f32 [B, 3, 8, 8]
+  graph.assign c f32 [B, 3, 7, 4]
+  graph.op softmax(x) -> (a) settings {axis = 3}
+  graph.op softmax(a) -> (b) settings {axis = 1}
+  graph.op max_pool2d(b) -> (c) settings {kernel_size = [2, 2], stride = [1, 2], padding = [0, 0]}
+  graph.return (c)
+}

@@ -157,3 +157,18 @@ graph.block entry {
   graph.op attention(x, x, x, seen4) -> (y) settings {heads = 2}
   graph.return (y)
 }
+// -----
+// A mask that hides nothing is none; one that hides a key stays.
+// CHECK-LABEL: graph.variable some
+// CHECK: graph.op attention(x, x, x) -> (y)
+// CHECK: graph.op attention(y, x, x, some) -> (z)
+graph.variable zeros constant f32 {init = 0.0}
+graph.variable some dynamic bool [L, L]
+graph.variable x dynamic f32 [B, L, 8]
+graph.block entry {
+  graph.assign y f32 [B, L, 8]
+  graph.assign z f32 [B, L, 8]
+  graph.op attention(x, x, x, zeros) -> (y) settings {heads = 2}
+  graph.op attention(y, x, x, some) -> (z) settings {heads = 2}
+  graph.return (z)
+}
