@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openinfer.compiler.importers.onnx.model_file import load_model
-from openinfer.runtime.errors import PackageError, UnsupportedError
+from openinfer.runtime.errors import OpenInferError, PackageError, UnsupportedError
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
@@ -120,3 +120,52 @@ def test_every_cut() -> None:
         with pytest.raises(PackageError) as caught:
             read_all(data[:stop])
         assert caught.value.code.startswith("OI155")
+
+
+def test_nodes_that_contradict_their_operators() -> None:
+    """Inputs that are gone or others, numbers that no attribute has: each is read, or a refusal."""
+    from openinfer.compiler.importers.onnx.reader import read_model
+
+    random_ = random.Random(21)
+    texts = (
+        "Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)",
+        "Concat<axis = 1>(x, x)",
+        "Reshape(x, s)",
+        "Slice(x, s, s, s)",
+        "Pad(x, s, v)",
+        "Split<axis = 1, num_outputs = 2>(x)",
+        "Gather<axis = 1>(x, s)",
+        "LSTM<hidden_size = 2>(w, w, w)",
+        "Transpose<perm = [3, 2, 1, 0]>(x)",
+        "Scan<num_scan_inputs = 1, body = b (float[4, 8, 8] r) => (float[4, 8, 8] t) {t = Neg(r)}>(x)",
+        "ScatterND(x, s, v)",
+    )
+    weights = "<int64[4] s = {0, 1, 2, 1}, float v = {1}, float[1, 2, 3] w = {1, 2, 3, 4, 5, 6}>"
+    numbers = (0, -1, 7, 1 << 31, -(1 << 63), (1 << 63) - 1)
+    read = 0
+    for case in range(400):
+        text = texts[case % len(texts)]
+        model = onnx.parser.parse_model(
+            '<ir_version: 10, opset_import: ["" : 21]> '
+            f"m (float[2, 4, 8, 8] x, float[4, 4, 3, 3] k) => (float[A, B] y) {weights} {{ y = {text} }}"
+        )
+        (node,) = model.graph.node
+        attributes = [one for one in node.attribute if one.ints or one.type == 2]
+        match random_.randrange(4):
+            case 0:
+                node.input[random_.randrange(len(node.input))] = random_.choice("xksvw")
+            case 1:
+                del node.input[random_.randrange(len(node.input)) :]
+            case 2 if attributes:
+                one = random_.choice(attributes)
+                one.i = random_.choice(numbers)
+                one.ints[:] = [random_.choice(numbers) for _ in one.ints]
+            case _:
+                size = random_.choice(model.graph.input[0].type.tensor_type.shape.dim)
+                size.dim_value = random_.choice(numbers)
+        try:
+            read_model(model.SerializeToString())
+            read += 1
+        except OpenInferError:
+            pass
+    assert 20 < read < 380

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +75,51 @@ def test_a_hostile_file(
     with pytest.raises(PackageError, match=reason) as caught:
         load_exported(path)
     assert caught.value.code == ("OI1508" if reason == "is pickled" else "OI1507")
+
+
+def described_results(spec: dict[str, Any]) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        described = json.loads(content)
+        signature = described["graph_module"]["module_call_graph"][0]["signature"]
+        signature["out_spec"] = json.dumps([1, spec])
+        return json.dumps(described).encode()
+
+    return change
+
+
+LEAF: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
+
+
+def test_results_in_a_class_of_another_library(saved: Path, tmp_path: Path) -> None:
+    """What transformers' models return: the names of its fields are those of a dictionary."""
+    spec = {"type": "their.Output", "context": '["logits"]', "children_spec": [LEAF]}
+    path = changed(saved, tmp_path / "m.pt2", "model.json", described_results(spec))
+    graph, _ = oi.from_torch(path)
+    assert "return logits;" in str(graph)
+
+
+def test_a_structure_imports_nothing(saved: Path, tmp_path: Path) -> None:
+    assert "this" not in sys.modules
+    enum = {"__enum__": True, "fqn": "this:s", "name": "x"}
+    for kind in ("builtins.dict", "collections.defaultdict", "builtins.list"):
+        spec = {"type": kind, "context": json.dumps([enum]), "children_spec": [LEAF]}
+        path = changed(saved, tmp_path / "m.pt2", "model.json", described_results(spec))
+        load_exported(path)
+    assert "this" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {**LEAF, "children_spec": 3}, {**LEAF, "context": "[", "type": "x"}]
+)
+def test_a_structure_that_is_none(spec: Any, saved: Path, tmp_path: Path) -> None:
+    deep = LEAF
+    for _ in range(70):
+        deep = {"type": "builtins.tuple", "context": "null", "children_spec": [deep]}
+    for one in (spec, deep):
+        path = changed(saved, tmp_path / "m.pt2", "model.json", described_results(one))
+        with pytest.raises(PackageError, match="a structure of arguments or results") as caught:
+            load_exported(path)
+        assert caught.value.code == "OI1507"
 
 
 def test_a_pickled_example_is_not_read(saved: Path, tmp_path: Path) -> None:

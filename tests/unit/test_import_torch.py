@@ -1,4 +1,4 @@
-"""Modules of PyTorch as programs: traps of exports, state, control flow, refusals, and `torch.compile`."""
+"""Modules of PyTorch as programs: traps of exports, state, control flow and refusals."""
 
 from __future__ import annotations
 
@@ -207,32 +207,3 @@ def test_an_exported_program_names_sizes_by_their_place() -> None:
     graph, _ = oi.from_torch(exported)
     assert "x: f32[B, L];" in str(graph)
     assert "y: f32[L];" in str(graph)
-
-
-def test_torch_compile() -> None:
-    """By the entry point, at sizes that vary, with weights that change, with a result that is a size."""
-    torch._dynamo.reset()
-
-    class Sized(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-
-        def forward(self, x: Any) -> Any:
-            return F.relu(self.layer(x)), x.shape[0], None
-
-    module = Sized().eval()
-    if "openinfer" not in torch.compiler.list_backends():
-        pytest.skip("this installation of openinfer has no entry points: pip install -e .")
-    compiled = torch.compile(module, backend="openinfer")
-    with torch.no_grad():
-        for rows in (2, 5, 6, 1):
-            x = torch.randn(rows, 4)
-            found, count, nothing = compiled(x)
-            torch.testing.assert_close(found, module(x)[0])
-            assert (count, nothing) == (rows, None)
-        module.layer.weight.mul_(2)
-        torch.testing.assert_close(compiled(x)[0], module(x)[0])
-    with pytest.raises(InputError) as caught:
-        compiled(torch.randn(2, 4, requires_grad=True))
-    assert caught.value.code == "OI1506"

@@ -369,6 +369,8 @@ def _split(node: Node) -> list[Typed] | None:
     if data.ndim == 0:
         return None
     count = node.int("num_outputs", len(node.outputs))
+    if count != len(node.outputs):
+        return None
     if parts is None:
         each = -(-data.shape[axis] // count)
         parts = [each] * (count - 1) + [data.shape[axis] - each * (count - 1)]

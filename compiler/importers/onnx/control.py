@@ -171,6 +171,8 @@ def _scalar(size: Size) -> Any:
 def scan(node: Node) -> list[Result]:
     body = _graph(node, "body")
     count = node.int("num_scan_inputs", 1)
+    if not 0 < count <= len(node.inputs):
+        raise Refusal(DAMAGED, f"Scan has {len(node.inputs)} inputs and num_scan_inputs={count}")
     if node.version < 9:
         return _scan_batches(node, body, count)
     states = len(node.inputs) - count

@@ -108,6 +108,8 @@ def split(node: Node) -> list[Result]:
     else:
         parts = node.sizes(1) if node.there(1) else None
     count = node.int("num_outputs", len(node.outputs)) if node.version >= 18 else len(node.outputs)
+    if count != len(node.outputs):
+        raise Refusal(DAMAGED, f"Split has {len(node.outputs)} results and num_outputs={count}")
     if parts is None:
         extent = x.dims[axis]
         each = number_of(-(-extent // count))

@@ -122,9 +122,14 @@ def random(node: Node) -> Result:
     return node.g.op("random_uniform", seed=seed, low=low, high=high, shape=shape, dtype=dtype)
 
 
+MAX_WINDOW = 1 << 20
+"""Elements of a window, which is a constant of the program."""
+
+
 @operator("HannWindow", "HammingWindow", "BlackmanWindow")
 def window(node: Node) -> Result:
     size = node.ints_of(0)[0]
+    node.need(0 <= size <= MAX_WINDOW, f"{size} elements")
     dtype = element_dtype(node.int("output_datatype", 1), node.op)
     periodic = node.flag("periodic", True)
     length = size if periodic else size - 1

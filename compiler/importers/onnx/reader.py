@@ -38,6 +38,7 @@ from openinfer.compiler.importers.onnx.refusals import (
     TYPE,
     Refusal,
     Refusals,
+    guarded,
 )
 from openinfer.dialects.ops.base import OpError
 from openinfer.lowering.graph.imports.tensors import FOLD_LIMIT
@@ -128,7 +129,7 @@ class _ModelReader:
 
     def _guard(self, name: str, work: Any) -> None:
         try:
-            work()
+            guarded(work)
         except Refusal as refusal:
             self.refusals.add(refusal, name)
 
@@ -316,7 +317,7 @@ class GraphReader:
 
     def _try(self, place: str, outputs: Sequence[str], work: Any) -> None:
         try:
-            work()
+            guarded(work)
         except Refusal as refusal:
             if not isinstance(refusal, Incomplete):
                 self.refuse(refusal, f"{self.path}.{place}" if self.path else place)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from openinfer.runtime.errors import Diagnostic, ProgramError
+from xdsl.utils.exceptions import VerifyException
+
+from openinfer.runtime.errors import Diagnostic, OpenInferError, ProgramError
 
 OPERATOR = "OI1522"
 ATTRIBUTE = "OI1523"
@@ -27,6 +30,27 @@ class Refusal(Exception):
         self.hint = hint
         self.inputs = inputs
         """Inputs of the model whose values would have to be known."""
+
+
+_CONTRADICTIONS = (
+    *(ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError),
+    VerifyException,
+)
+
+
+def guarded(work: Callable[[], None]) -> None:
+    """Reads a part of a model. Handlers take a node to be as its operator says; where a file contradicts that
+    in a way that none of them looks for, what they stumble over is a refusal like others."""
+    try:
+        work()
+    except OpenInferError:
+        raise
+    except _CONTRADICTIONS as error:
+        raise Refusal(
+            DAMAGED,
+            f"its inputs or attributes contradict the operator ({type(error).__name__}: {error})",
+            "onnx.checker.check_model tells what is wrong; please report a model that it finds right",
+        ) from error
 
 
 @dataclass

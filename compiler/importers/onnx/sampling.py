@@ -12,6 +12,10 @@ from openinfer.compiler.importers.onnx.refusals import CONTENT, DAMAGED, Refusal
 _CUBIC = -0.75
 
 
+MAX_SAMPLES = 1 << 16
+"""Samples of a region along an axis: where they lie is a constant of the program."""
+
+
 @operator("GridSample")
 def grid_sample(node: Node) -> Result:
     g, x, grid = node.g, node.x(0), node.x(1)
@@ -201,6 +205,7 @@ def roi_align(node: Node) -> Result:
         if not shifted:
             length = g.op("max", length, 1.0)
         samples = sizes[axis] * ratio
+        node.need(0 < samples <= MAX_SAMPLES, f"{samples} samples along an axis")
         steps = node.const([(i + 0.5) / samples for i in range(samples)], x.dtype, "steps")
         at = g.op("add", g.op("mul", length, g.op("reshape", steps, shape=[1, samples])), first)
         extent = extents[axis]

@@ -28,6 +28,8 @@ from openinfer.runtime.errors import PackageError
 _JSON_LIMIT = 1 << 28
 """Bytes of the graph as JSON; one of a large model has some millions."""
 _PARTS_LIMIT = 1 << 17
+_DEPTH_LIMIT = 64
+"""Structures of arguments and results inside of each other."""
 _FUNCTIONS = frozenset(
     "Symbol Integer Float Rational Add Mul Pow Mod PythonMod FloorDiv CleanDiv ModularIndexing Max Min "
     "TruncToInt FloorToInt CeilToInt ToFloat IntTrueDiv FloatTrueDiv PowByNatural Eq Ne Lt Le Gt Ge "
@@ -87,6 +89,9 @@ class _Archive:
         for part in _objects(described):
             if "expr_str" in part:
                 self._check_expression(str(part["expr_str"]))
+            for key in ("in_spec", "out_spec"):
+                if isinstance(part.get(key), str):
+                    part[key] = self._plain_structure(part[key])
             if "target" in part and "inputs" in part:
                 self._check_target(str(part["target"]))
         try:
@@ -117,6 +122,15 @@ class _Archive:
         """Raises PackageError for a function that is none of tensors: PyTorch finds and calls it."""
         if not _TARGETS.fullmatch(text):
             raise _damaged(self._file, f"its graph calls {text[:60]!r}")
+
+    def _plain_structure(self, text: str) -> str:
+        """How arguments or results are put together, of lists, tuples and dictionaries alone: for other types
+        PyTorch would import modules that the file names, or need those of whoever wrote it."""
+        try:
+            protocol, described = json.loads(text)
+            return json.dumps([protocol, _plain(described, 0)])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise _damaged(self._file, f"a structure of arguments or results: {error}") from None
 
     # Parts
 
@@ -197,6 +211,29 @@ class _Archive:
             warnings.simplefilter("ignore")
             flat = torch().from_numpy(_aligned(content[:whole])).view(dtype)
         return flat.as_strided(sizes, strides, offset)
+
+
+def _plain(described: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """A node of a structure. A class with names for its parts is a dictionary, any other one a tuple.
+
+    Raises ValueError, TypeError or KeyError for what is no structure.
+    """
+    if depth > _DEPTH_LIMIT:
+        raise ValueError(f"it is more than {_DEPTH_LIMIT} deep")
+    kind, context, parts = (described[key] for key in ("type", "context", "children_spec"))
+    children = [_plain(one, depth + 1) for one in parts]
+    if kind is None:
+        return {"type": None, "context": None, "children_spec": children}
+    names = json.loads(context) if isinstance(context, str) else context
+    if kind == "builtins.list" and names is None:
+        return {"type": kind, "context": "null", "children_spec": children}
+    if (
+        isinstance(names, list)
+        and len(names) == len(children)
+        and all(isinstance(one, str | int) for one in names)  # pyright: ignore[reportUnknownVariableType]
+    ):
+        return {"type": "builtins.dict", "context": json.dumps(names), "children_spec": children}
+    return {"type": "builtins.tuple", "context": "null", "children_spec": children}
 
 
 def _aligned(content: memoryview) -> Any:

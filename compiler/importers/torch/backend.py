@@ -6,125 +6,230 @@ is borrowed once. A program is made for the sizes that may vary, and again for i
 
 from __future__ import annotations
 
-import copy
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from openinfer.compiler.importers.torch.exported import import_exported
+from openinfer.compiler.importers.torch.captured import (
+    as_module,
+    fixed_numbers,
+    is_static,
+    varying,
+    views_of_inputs,
+)
+from openinfer.compiler.importers.torch.export import short
+from openinfer.compiler.importers.torch.exported import functional, import_functional
 from openinfer.compiler.importers.torch.library import torch
 from openinfer.compiler.importers.torch.refusals import Refusal, error_of
 from openinfer.lowering.graph.imports.provenance import Provenance
-from openinfer.runtime.errors import InputError
+from openinfer.runtime.devices import checked_device
+from openinfer.runtime.errors import InputError, UnsupportedError
+from openinfer.runtime.options import checked_threads
 from openinfer.runtime.tensors import Tensor
 
-_PARTS = re.compile(r"\['([^']+)'\]|\.([A-Za-z_]\w*)")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""Modes of PyTorch's own backend, which say how long to search: here all are the same."""
+OPTIONS = ("device", "precision", "strict_math", "target", "tuning", "fallback")
+"""Options that are those of `openinfer.compile`; `threads` is that of `make_executor`."""
+KEPT = 64
+"""Programs that a graph keeps, for inputs that it was called with."""
 
 
-def openinfer(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:
+def openinfer(
+    graph: Any,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., tuple[Any, ...]]:
     """A backend of `torch.compile`, for inference: results carry no gradients.
 
-    Raises UnsupportedError OI1500 with everything that cannot be imported.
+    `options` are those of `openinfer.compile` (`device`, `precision`, `strict_math`, `target`, `tuning`,
+    `fallback`), and `threads`. Raises UnsupportedError OI1500 with everything that cannot be imported,
+    InputError OI1509 for an option or mode that there is not, OI0730 for an unknown device.
     """
-    return _Compiled(graph, example_inputs)
+    if mode is not None and mode not in MODES:
+        raise InputError(
+            "OI1509", f"there is no mode {mode!r}", hint=f"the modes are {', '.join(MODES)}"
+        )
+    given = dict(options or {})
+    for name in given:
+        if name not in (*OPTIONS, "threads"):
+            raise InputError(
+                "OI1509",
+                f"there is no option {name!r}",
+                hint=f"the options are {', '.join((*OPTIONS, 'threads'))}",
+            )
+    if "device" in given:
+        checked_device(given["device"])
+    checked_threads(given.get("threads"))
+    return _Compiled(graph, example_inputs, given)
 
 
 class _Compiled:
     """What Dynamo calls instead of its graph: programs for it, made when inputs need one."""
 
-    def __init__(self, graph: Any, example_inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, graph: Any, example_inputs: Sequence[Any], options: Mapping[str, Any]
+    ) -> None:
         self._graph = graph
+        self._options = options
         self._placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         (output,) = [node for node in graph.graph.nodes if node.op == "output"]
         self._outputs: list[Any] = list(output.args[0])
+        self._views, self._view = views_of_inputs(graph)
+        nodes = {one.name: one for one in self._outputs if hasattr(one, "meta")}
+        self._computed = [node for name, node in nodes.items() if name not in self._views]
         self._static = [
             place
             for place, (node, value) in enumerate(zip(self._placeholders, example_inputs))
-            if _is_static(node, value)
+            if is_static(node, value)
         ]
         self._inputs = [
             place
             for place, value in enumerate(example_inputs)
             if place not in self._static and isinstance(value, torch().Tensor)
         ]
+        self._numbers = fixed_numbers(self._placeholders, self._inputs)
         # Made at the first call: what Dynamo shows here may be without data, and belongs to its own sizes.
         self._programs: list[_Program] = []
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        program = self._program_for(arguments)
-        found = iter(program.run([arguments[place] for place in self._inputs]))
+        found = dict(
+            zip((one.name for one in self._computed), self._program_for(arguments).run(arguments))
+        )
+        if self._view is not None:
+            # After the program, which may have written the inputs.
+            named = [one for one in self._outputs if getattr(one, "name", None) in self._views]
+            found |= zip((one.name for one in named), self._view(*arguments))
         return tuple(_result(one, found) for one in self._outputs)
 
     def _program_for(self, arguments: Sequence[Any]) -> _Program:
         """One that takes these sizes and has these weights."""
-        weights = [arguments[place] for place in self._static]
-        inputs = [arguments[place] for place in self._inputs]
         for program in self._programs:
-            if program.has(weights) and program.takes(inputs):
+            if program.has(arguments) and program.takes(arguments):
                 return program
-        self._programs = [one for one in self._programs if one.has(weights)]
-        self._programs.append(self._make(arguments, weights, inputs))
+        self._programs = [one for one in self._programs if one.has(arguments)][-KEPT + 1 :]
+        self._programs.append(self._make(arguments))
         return self._programs[-1]
 
-    def _make(
-        self, arguments: Sequence[Any], weights: Sequence[Any], inputs: Sequence[Any]
-    ) -> _Program:
-        module = _with_weights(self._graph, dict(zip(self._static, weights)), self._inputs)
-        shapes = tuple(
-            {axis: torch().export.Dim.AUTO for axis in _varying(self._placeholders[place], value)}
-            for place, value in zip(self._inputs, inputs)
-        )
-        examples = tuple(one.detach() for one in inputs)
-        with torch().no_grad():
-            exported = torch().export.export(
-                module, examples, dynamic_shapes=shapes or None, strict=False
+    def _make(self, arguments: Sequence[Any]) -> _Program:
+        numbers = {place: arguments[place] for place in self._numbers}
+        written: set[int] = set()
+        while True:
+            inputs = sorted([*self._inputs, *written])
+            weights = {place: arguments[place] for place in self._static if place not in written}
+            module, names = as_module(self._graph, weights, inputs, numbers, self._computed)
+            exported = _exported(
+                module,
+                [self._placeholders[place] for place in inputs],
+                [arguments[place] for place in inputs],
             )
-        written = exported.graph_signature.buffers_to_mutate
-        if written:
-            reason = f"the module writes its buffers {', '.join(written.values())}"
-            refusal = Refusal("copy_", reason, "from_torch keeps them as state", Provenance())
-            raise error_of([refusal], "the graph")
-        imported = import_exported(exported, None, "the graph")
-        names = list(exported.graph_signature.user_inputs)
-        return _Program(imported, names, weights)
+            changed = _targets(exported, "BUFFER_MUTATION", "PARAMETER_MUTATION")
+            if not changed:
+                break
+            # What the module writes is no constant: it comes as an input, and is written back.
+            written |= {names[name] for name in changed}
+        imported = import_functional(exported, None, "the graph", written_inputs=True)
+        users = list(exported.graph_signature.user_inputs)
+        back = [inputs[users.index(name)] for name in _targets(exported, "USER_INPUT_MUTATION")]
+        places = dict(zip(users, inputs))
+        fixed = [
+            getattr(spec.arg, "value", None)
+            for spec in exported.graph_signature.output_specs
+            if spec.kind.name == "USER_OUTPUT"
+        ]
+        return _Program(imported, places, weights, numbers, back, fixed, self._options)
+
+
+def _exported(module: Any, nodes: Sequence[Any], inputs: Sequence[Any]) -> Any:
+    library = torch()
+    shapes = tuple(
+        {axis: library.export.Dim.AUTO for axis in varying(node, value)}
+        for node, value in zip(nodes, inputs)
+    )
+    memories: set[int] = set()
+    examples: list[Any] = []
+    for one in inputs:
+        memory = one.untyped_storage().data_ptr()
+        # PyTorch does not export two examples in one memory; `_refuse_shared` looks at the inputs of a call.
+        examples.append(one.detach().clone() if memory in memories else one.detach())
+        memories.add(memory)
+    try:
+        with library.no_grad():
+            exported = library.export.export(
+                module, tuple(examples), dynamic_shapes=shapes or None, strict=False
+            )
+    except Exception as error:
+        raise UnsupportedError(
+            "OI1502",
+            f"torch.export refuses the graph: {short(error)}",
+            hint="leave this part out: @torch.compiler.disable",
+        ) from error
+    return functional(exported)
+
+
+def _targets(exported: Any, *kinds: str) -> list[str]:
+    """What results of these kinds are the next content of."""
+    return [
+        str(one.target) for one in exported.graph_signature.output_specs if one.kind.name in kinds
+    ]
 
 
 class _Program:
     """A compiled program, and the weights that it borrowed, as they were."""
 
-    def __init__(self, imported: Any, names: Sequence[str], weights: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        imported: Any,
+        places: Mapping[str, int],
+        weights: Mapping[int, Any],
+        numbers: Mapping[int, Any],
+        back: Sequence[int],
+        fixed: Sequence[int | float | bool | None],
+        options: Mapping[str, Any],
+    ) -> None:
         from openinfer.compiler.api import compile as compiled
         from openinfer.compiler.importers.readable import readable
 
         graph, package, _ = readable(imported)
-        program = compiled(graph, package)
-        self._executor = program.make_executor()
+        given = {name: value for name, value in options.items() if name != "threads"}
+        program = compiled(graph, package, **given)
+        self._executor = program.make_executor(options.get("threads"))
         rows = {row.name: row for row in program.inputs}
-        self._rows = [(place, rows[name]) for place, name in enumerate(names) if name in rows]
-        self._weights = [(one, one.data_ptr(), one._version) for one in weights]
+        self._rows = [(place, rows[name]) for name, place in places.items() if name in rows]
+        self._weights = {
+            place: (one, one.data_ptr(), one._version) for place, one in weights.items()
+        }
+        self._numbers = numbers
+        self._back = back
+        self._fixed = fixed
+        """For each result the number that it always is, or None."""
 
-    def has(self, weights: Sequence[Any]) -> bool:
+    def has(self, arguments: Sequence[Any]) -> bool:
         """Whether these are the weights, and nobody wrote into them."""
         return all(
-            one.data_ptr() == pointer and one._version == version
-            for one, (_, pointer, version) in zip(weights, self._weights)
+            arguments[place].data_ptr() == pointer and arguments[place]._version == version
+            for place, (_, pointer, version) in self._weights.items()
         )
 
-    def takes(self, inputs: Sequence[Any]) -> bool:
-        """Whether the program has these shapes: numbers are equal, and sizes of one name."""
+    def takes(self, arguments: Sequence[Any]) -> bool:
+        """Whether the program has these numbers and shapes: sizes of one name are equal."""
+        if any(arguments[place] != number for place, number in self._numbers.items()):
+            return False
         sizes: dict[str, int] = {}
         for place, row in self._rows:
-            for dim, extent in zip(row.shape, inputs[place].shape):
+            for dim, extent in zip(row.shape, arguments[place].shape):
                 wanted = dim if isinstance(dim, int) else sizes.setdefault(dim, extent)
                 if wanted != extent:
                     return False
         return True
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results as tensors of PyTorch, without a copy; sizes as numbers."""
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results as tensors of PyTorch, without a copy; sizes as numbers. Inputs that the graph writes
+        get their new content."""
         given: dict[str, Any] = {}
         for place, row in self._rows:
-            value = inputs[place]
+            value = arguments[place]
             if value.requires_grad and torch().is_grad_enabled():
                 raise InputError(
                     "OI1506",
@@ -132,93 +237,34 @@ class _Program:
                     hint="call the module within torch.no_grad()",
                 )
             given[row.name] = value.detach()
-        return [_as_torch(value) for value in self._executor.run(**given).values()]
+        self._refuse_shared(arguments)
+        found = [_as_torch(value) for value in self._executor.run(**given).values()]
+        with torch().no_grad():
+            for place, value in zip(self._back, found):
+                arguments[place].copy_(value)
+        rest = iter(found[len(self._back) :])
+        return [next(rest) if one is None else one for one in self._fixed]
+
+    def _refuse_shared(self, arguments: Sequence[Any]) -> None:
+        """Two inputs in one memory are two tensors here: none of them may be written."""
+        for place in self._back:
+            own = arguments[place].untyped_storage().data_ptr()
+            for other, row in self._rows:
+                if other != place and arguments[other].untyped_storage().data_ptr() == own:
+                    reason = f"the module writes an input that shares its memory with {row.name}"
+                    raise error_of(
+                        [Refusal("copy_", reason, "give copies: x.clone()", Provenance())],
+                        "the graph",
+                    )
 
 
-def _result(output: Any, found: Iterator[Any]) -> Any:
+def _result(output: Any, found: Mapping[str, Any]) -> Any:
     """A result of the graph: one that it does not compute is there already, a size is a number."""
     if not hasattr(output, "meta"):
         return output
-    value = next(found)
-    is_size = isinstance(output.meta.get("example_value"), torch().SymInt)
-    return int(value) if is_size else value
+    value = found[output.name]
+    return int(value) if isinstance(output.meta.get("example_value"), torch().SymInt) else value
 
 
 def _as_torch(value: Any) -> Any:
     return torch().from_dlpack(value) if isinstance(value, Tensor) else torch().as_tensor(value)
-
-
-def _is_static(node: Any, value: Any) -> bool:
-    """Whether an input of a graph is a parameter or buffer of the module."""
-    if not isinstance(value, torch().Tensor):
-        return False
-    described = node.meta.get("tensor_dict") or {}
-    return isinstance(value, torch().nn.Parameter) or "_dynamo_static_input_type" in described
-
-
-def _varying(node: Any, value: Any) -> list[int]:
-    """The axes whose extent Dynamo leaves open."""
-    shape = getattr(node.meta.get("example_value"), "shape", value.shape)
-    return [axis for axis, extent in enumerate(shape) if not isinstance(extent, int)]
-
-
-def _with_weights(graph: Any, weights: dict[int, Any], inputs: Sequence[int]) -> Any:
-    """The graph as a module that has its weights, under the names of the user's module; sizes that come as
-    inputs are read from the shapes of tensors."""
-    module = torch().fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    sizes = _sizes_of([placeholders[place] for place in inputs])
-    for place, node in enumerate(placeholders):
-        if place in inputs:
-            continue
-        with module.graph.inserting_after(placeholders[-1]):
-            if place in weights:
-                name = _register(module, _name(node), weights[place])
-                other = module.graph.get_attr(name)
-            else:
-                tensor, axis = sizes[str(node.meta["example_value"])]
-                other = module.graph.call_method("size", (tensor, axis))
-        other.meta = dict(node.meta)
-        node.replace_all_uses_with(other)
-        module.graph.erase_node(node)
-        placeholders[place] = other
-    module.graph.lint()
-    return torch().fx.GraphModule(module, module.graph)
-
-
-def _sizes_of(tensors: Sequence[Any]) -> dict[str, tuple[Any, int]]:
-    """For each symbol the axis of an input that it is."""
-    found: dict[str, tuple[Any, int]] = {}
-    for node in tensors:
-        for axis, extent in enumerate(node.meta["example_value"].shape):
-            found.setdefault(str(extent), (node, axis))
-    return found
-
-
-def _name(node: Any) -> str:
-    """`L['self']._modules['layer']._modules['0']._parameters['weight']` as `layer.0.weight`."""
-    source: Any = getattr(node.meta.get("grapharg"), "source", None)
-    name: Any = getattr(source, "name", "")
-    text = str(name() if callable(name) else name)
-    parts = [one or other for one, other in _PARTS.findall(text)]
-    kept = [part for part in parts if part not in ("self", "_modules", "_parameters", "_buffers")]
-    return ".".join(kept) or str(node.name)
-
-
-def _register(module: Any, name: str, tensor: Any) -> str:
-    """Gives a module a tensor under a dotted name; the name, with a number where it is taken."""
-    *path, last = name.split(".")
-    target = module
-    for part in path:
-        if not hasattr(target, part):
-            target.add_module(part, torch().nn.Module())
-        target = getattr(target, part)
-    key, number = last, 1
-    while hasattr(target, key):
-        number += 1
-        key = f"{last}_{number}"
-    if isinstance(tensor, torch().nn.Parameter):
-        target.register_parameter(key, tensor)
-    else:
-        target.register_buffer(key, tensor)
-    return ".".join([*path, key])

@@ -41,6 +41,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "`.pt2` file with pickled parts",
         "Unpickling can run code, so only tensors that are stored as bytes are read.",
     ),
+    "OI1509": (
+        "option that the backend lacks",
+        "`torch.compile` hands its options and its mode to the backend `openinfer`: it takes options of "
+        "`openinfer.compile` that do not name a model, `threads`, and PyTorch's modes, which change nothing.",
+    ),
     "OI1506": (
         "gradients of an imported program",
         "Programs compute results alone. A module that `torch.compile` gave to the backend `openinfer` is "

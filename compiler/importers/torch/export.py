@@ -167,7 +167,7 @@ def _export(
     except Exception as error:
         raise UnsupportedError(
             "OI1502",
-            f"torch.export refuses {type(module).__name__}: {_short(error)}",
+            f"torch.export refuses {type(module).__name__}: {short(error)}",
             hint="change the module until torch.export.export takes it",
         ) from error
 
@@ -214,7 +214,7 @@ def _only_errors() -> Generator[None]:
         yield
 
 
-def _short(error: BaseException) -> str:
+def short(error: BaseException) -> str:
     """The message of an error, as far as a person reads it."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return "\n".join(lines[:12]) or type(error).__name__

@@ -35,20 +35,22 @@ def functional(exported: Any) -> Any:
     load_handlers()
     _refuse_written_constants(exported)
     library = torch()
-    program = exported.run_decompositions({})
     table = library.export.default_decompositions()
     tried: set[Any] = set()
+    program = exported
     while True:
+        # A pass over the graph takes longest of an import: the first one already has the smaller ops.
         unknown = {
             node.target
             for node in _all_nodes(program.graph_module)
             if node.op == "call_function"
             and isinstance(node.target, library._ops.OpOverload)
-            and str(node.target) not in HANDLERS
+            and str(node.target) not in (*HANDLERS, "aten.sym_size.int")
+            and not node.target._schema.is_mutable
             and node.target not in tried
             and node.target in table
         }
-        if not unknown:
+        if not unknown and program is not exported:
             return program
         tried |= unknown
         program = program.run_decompositions({op: table[op] for op in unknown})
@@ -92,17 +94,31 @@ def import_exported(
 
     Raises UnsupportedError OI1500 with everything that cannot be imported.
     """
-    program = functional(exported)
-    return _Import(program, dynamic or {}, source).run()
+    return import_functional(functional(exported), dynamic, source)
+
+
+def import_functional(
+    program: Any,
+    dynamic: Dimensions | None = None,
+    source: str = "the model",
+    *,
+    written_inputs: bool = False,
+) -> Imported:
+    """The same for an export that is `functional`. `written_inputs`: the new content of inputs that the
+    module writes is a result, in front of the others; otherwise they are refused."""
+    return _Import(program, dynamic or {}, source, written_inputs).run()
 
 
 class _Import:
-    def __init__(self, program: Any, dynamic: Dimensions, source: str) -> None:
+    def __init__(
+        self, program: Any, dynamic: Dimensions, source: str, written_inputs: bool
+    ) -> None:
         self.program = program
         self.signature = program.graph_signature
         self.kinds = torch().export.graph_signature
         self.dynamic = dynamic
         self.source = source
+        self.written_inputs = written_inputs
         self.symbols = Symbols()
         self.placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
         self.user = [
@@ -273,7 +289,10 @@ class _Import:
         number = 0
         for out in self.signature.output_specs:
             is_user = out.kind == self.kinds.OutputKind.USER_OUTPUT
-            names.append(found.get(number) if is_user else None)
+            if is_user:
+                names.append(found.get(number))
+            else:
+                names.append(f"{out.target}_new" if self._returns(out) else None)
             number += is_user
         taken = {*self.user, *(name for axes in self.dynamic.values() for name in axes if name)}
         for place, name in enumerate(names):
@@ -284,6 +303,10 @@ class _Import:
                 taken.add(name)
         return names
 
+    def _returns(self, spec: Any) -> bool:
+        """Whether a result is the new content of an input, and asked for."""
+        return self.written_inputs and spec.kind == self.kinds.OutputKind.USER_INPUT_MUTATION
+
     def _finish(self, returned: list[Any]) -> list[tuple[str, Value]]:
         """Writes the states that the module wrote, and lists its results."""
         outputs: list[tuple[str, Value]] = []
@@ -293,6 +316,8 @@ class _Import:
                 if spec.kind == kinds.BUFFER_MUTATION:
                     state = self.written[str(spec.target)]
                     self.g.write_state(cast_to(self.g, self.reader.tensor(raw), state.dtype), state)
+                elif self._returns(spec):
+                    outputs.append((name or "output", self.reader.tensor(raw)))
                 elif spec.kind == kinds.USER_OUTPUT:
                     if raw is None or isinstance(raw, bool | int | float | str):
                         continue

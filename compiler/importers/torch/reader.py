@@ -50,6 +50,8 @@ class Reader:
         """Values that count 0, 1, … along one axis and have one element along all others: axis and length."""
         self._values: dict[Any, Any] = {}
         self._numbers: dict[str, int] = {}
+        self._scalars: dict[str, Value] = {}
+        """Tensors of one element by the symbol that their number is (`x.item()`)."""
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
 
     # Graphs
@@ -96,6 +98,8 @@ class Reader:
             parts = self._values[parent]
             return parts if isinstance(parts, Unavailable) else parts[index]
         name = str(target)
+        if name.startswith("aten._local_scalar_dense") and self.is_tensor(node.args[0]):
+            self._scalars[str(expression_of(node.meta["val"]))] = self.tensor(node.args[0])
         if name.startswith(_DROPPED) or self._is_size(node):
             return None
         if name in HIGHER_ORDER:
@@ -257,6 +261,8 @@ class Reader:
             return self.scalar(number_of(float(expression), dtype), dtype)
         if kind == "ToFloat":
             return self.scalar_of(expression.args[0], dtype)
+        if str(expression) in self._scalars:
+            return cast_to(self.g, self.reshaped(self._scalars[str(expression)], []), dtype)
         if kind in ("FloatTrueDiv", "IntTrueDiv"):
             left, right = (self.scalar_of(one, dtype) for one in expression.args)
             return self.g.op("div", left, right)
