@@ -46,6 +46,7 @@ STATEFUL = "add-cache"
 NAME = ("reuse-names", "name-parameters", "name-sizes", "name-values")
 """Passes that make it legible."""
 ROLL = "roll-layers"
+OUTLINE = "outline-modules"
 
 
 def readable(
@@ -66,7 +67,10 @@ def readable(
     module = imported.module.clone()
     tensors = dict(imported.tensors)
     report = Report(imported.source, imported.calls, _statements(module))
-    names = [*SIMPLIFY, *([ROLL] if roll else []), *([STATEFUL] if stateful else []), *NAME]
+    shorter = [ROLL] if roll else []
+    shorter += [STATEFUL] if stateful else []
+    shorter += [OUTLINE] if roll else []
+    names = [*SIMPLIFY, *shorter, *NAME]
     context = make_context()
     with using_tensors(tensors):
         for name in names:

@@ -190,7 +190,7 @@ def test_the_text_reads_well() -> None:
         "        down = op mul(down, 0.5);",
         "        h = op add(down, h);",
         "        // encoder.layer.{l}.LayerNorm (LayerNorm)",
-        "        h = op layer_norm(h, norm_w[l], norm_b[l], eps=1e-05);",
+        "        h = op layer_norm(h, norm_w[l], norm_b[l]);",
     ]
     assert dict(package.sizes) == {"num_hidden_layers": 4}
     assert "rolled `encoder.layer.{l}`: 4 layers of 6 statements became one loop" in str(report)
@@ -215,3 +215,87 @@ def test_other_programs_are_told_apart() -> None:
     norm = next(op for op in other.module.walk() if isinstance(op, OpOp) and op.settings.data)
     norm.properties["settings"] = type(norm.settings)({})
     assert not same_program(before.module, other.module)
+
+
+def two_towers(*paths: str) -> Imported:
+    """One tower for several inputs, or towers of other weights at `paths`; a head that compares them."""
+    g = GraphWriter(reserved=["query", "passage", "other", "score"])
+    rng = np.random.default_rng(11)
+    weights: dict[str, Value] = {}
+
+    def weight(name: str) -> Value:
+        if name not in weights:
+            array = rng.standard_normal((WIDTH, WIDTH), dtype=np.float32) / WIDTH
+            weights[name] = g.weight(name, array, "f32", array.shape)
+        return weights[name]
+
+    found: list[Value] = []
+    for name, path in zip(("query", "passage", "other"), paths):
+        h = g.input(name, "f32", ["B", "L", WIDTH])
+        for i in range(4):
+            with g.at(Provenance(f"{path}.layers.{i}", "Layer", "h")):
+                up = g.op("gelu", g.op("linear", h, weight(f"{path}.layers.{i}.up.weight")))
+                h = g.op("add", g.op("linear", up, weight(f"{path}.layers.{i}.down.weight")), h)
+        with g.at(Provenance(path, "Tower", "h")):
+            for op in ("tanh", "exp", "sigmoid", "neg"):
+                h = g.op(op, h)
+        found.append(h)
+    score = g.op("sub", g.op("mul", found[0], found[1]), g.op("mul", found[0], found[2]))
+    return g.finish([("score", score)], source="towers")
+
+
+def test_a_module_that_is_called_several_times_is_a_block() -> None:
+    imported = two_towers("tower", "tower", "tower")
+    graph, package, report = readable(imported)
+    text = str(graph)
+    assert text.count("branch tower;") == 3
+    assert text.count("loop layers") == text.count("block tower {") == 1
+    assert "transfer y >> tower_query;" in text
+    before = oi.Simulator(oi.graph(print_program(imported.module)), dict(imported.tensors))
+    rng = np.random.default_rng(9)
+    programs = [oi.Simulator(graph, package), oi.compile(graph, package)]
+    for shape in ((2, 3), (1, 5), (3, 1)):
+        given = {
+            name: rng.standard_normal((*shape, WIDTH), dtype=np.float32)
+            for name in ("query", "passage", "other")
+        }
+        want = before.make_executor().run(**given)["score"]
+        np.testing.assert_array_equal(programs[0].make_executor().run(**given)["score"], want)
+        np.testing.assert_allclose(
+            programs[1].make_executor().run(**given)["score"], want, atol=2e-6
+        )
+    whole, _, unrolled = readable(imported, roll=False)
+    assert "branch" not in str(whole)
+    assert report.lines < unrolled.lines
+
+
+def test_modules_of_other_weights_are_no_block() -> None:
+    graph, _, _ = readable(two_towers("first", "second", "third"))
+    assert "branch" not in str(graph)
+
+
+def test_a_call_means_what_the_block_does() -> None:
+    called = """
+    dynamic { a: f32[4]; b: f32[4]; }
+    block entry {
+        assign x: f32[4]; assign y: f32[4]; assign z: f32[4];
+        transfer a >> x; branch f; transfer y >> z;
+        transfer b >> x; branch f;
+        r = op sub(z, y);
+        return r;
+    }
+    block f { op exp(x) >> y; return; }
+    """
+    inline = """
+    dynamic { a: f32[4]; b: f32[4]; }
+    block entry {
+        assign c: f32[4]; assign d: f32[4];
+        op exp(a) >> c; op exp(b) >> d; r = op sub(c, d);
+        return r;
+    }
+    """
+    first, second, turned = (
+        oi.graph(text).module for text in (called, inline, inline.replace("sub(c, d)", "sub(d, c)"))
+    )
+    assert same_program(first, second)
+    assert not same_program(first, turned)

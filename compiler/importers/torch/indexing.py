@@ -16,6 +16,10 @@ for (
     _name
 ) in "nonzero masked_select unique unique2 _unique2 unique_consecutive unique_dim bincount".split():
     REFUSALS[f"aten.{_name}"] = _BY_DATA
+REFUSALS["aten._embedding_bag"] = (
+    "bags are rows of a table that are joined",
+    "take the rows with nn.Embedding and join them with sum, mean or amax: table(x).sum(-2)",
+)
 
 
 @handles("aten.embedding.default")

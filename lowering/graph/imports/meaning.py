@@ -2,7 +2,7 @@
 
 Every value becomes a number that stands for "this op, with these settings, of those values"; equal numbers
 are equal computations, so results agree bit by bit whatever weights and inputs hold. What symbols cannot
-follow, a loop whose bound only inputs know or a call of a block, stands for itself: its text, with names
+follow, a loop whose bound only inputs know or a call on a condition, stands for itself: its text, with names
 replaced by the values that they have there.
 """
 
@@ -41,6 +41,7 @@ from openinfer.dialects.graph import (
     SizeOp,
     TransferOp,
     VariableOp,
+    YieldOp,
 )
 from openinfer.lowering.graph.imports.names_of import entry_of, mapped, rename_in
 from openinfer.lowering.program.sources import member_name, package_name, pattern_of
@@ -238,6 +239,9 @@ class _Run:
                     self._run(inner)
             case LoopOp():
                 self._run_loop(op)
+            case BranchOp() if self._is_plain(op):
+                for inner in self._blocks[op.then_block.data].body.block.ops:
+                    self._run(inner)
             case BranchOp():
                 self._opaque(op, [op, *self._called(op)])
             case _:
@@ -278,6 +282,17 @@ class _Run:
         self._sizes.pop(index, None)
         if outer is not None:
             self._sizes[index] = outer
+
+    def _is_plain(self, op: BranchOp) -> bool:
+        """Whether a call always runs a block to its end."""
+        block = self._blocks.get(op.then_block.data)
+        if op.condition is not None or block is None:
+            return False
+        last = block.body.block.last_op
+        return all(
+            inner is last if isinstance(inner, ReturnOp) else not isinstance(inner, YieldOp)
+            for inner in block.walk()
+        )
 
     # What stands for itself
 

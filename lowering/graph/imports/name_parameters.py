@@ -59,6 +59,12 @@ class NameParameters(ModulePass):
             for count in range(1, len(path) + 1)
         )
         whole = Counter((tuple(path), kind) for _, path, kind in words)
+        stacks = _told_apart({tuple(outer) for outer, _, _ in words if outer})
+        inside = Counter(
+            (tuple(outer), tuple(path[-count:]), kind)
+            for outer, path, kind in words
+            for count in range(1, len(path) + 1)
+        )
         names: dict[str, str] = {}
         for variable, (outer, path, kind) in zip(constants, words):
             chosen = path if whole[tuple(path), kind] == 1 else [*outer, *path]
@@ -67,8 +73,27 @@ class NameParameters(ModulePass):
                 if ends[tuple(end), kind] == 1 and not end[0][0].isdigit():
                     chosen = end
                     break
+            stack = stacks.get(tuple(outer))
+            for count in range(1, len(path) + 1):
+                end = path[-count:]
+                if stack is None or count + 1 >= len(chosen):
+                    break
+                if inside[tuple(outer), tuple(end), kind] == 1 and not end[0][0].isdigit():
+                    chosen = [stack, *end]
+                    break
             names[variable.variable.data] = fresh(joined(chosen, kind), taken)
         rename(op, {old: new for old, new in names.items() if old != new})
+
+
+def _told_apart(stacks: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """A word for each of several stacks of layers: `encoder` for `encoder.block` beside `decoder.block`."""
+    found: dict[tuple[str, ...], str] = {}
+    for stack in stacks if len(stacks) > 1 else ():
+        others = {word for other in stacks - {stack} for word in other}
+        own = [word for word in stack if word not in others]
+        if own:
+            found[stack] = own[0]
+    return found
 
 
 def _tables(module: ModuleOp) -> set[str]:

@@ -13,13 +13,17 @@ from xdsl.passes import ModulePass
 
 from openinfer.dialects.graph import (
     AssignOp,
+    BlockOp,
     LoopOp,
     OpOp,
     RefAttr,
     ReturnOp,
+    TransferOp,
     VariableOp,
 )
 from openinfer.lowering.graph.imports.names_of import (
+    entry_of,
+    first_uses,
     fresh,
     read_names,
     rename,
@@ -34,6 +38,8 @@ _ROLES = ("q", "k", "v", "visible")
 _ROWS = ("embedding", "gather")
 _ARRANGING = ("reshape", "permute", "transpose", "cast", "slice", "expand", "unsqueeze", "squeeze")
 CARRIED = "h"
+ARGUMENT, RESULT = "x", "y"
+"""Of a block that is called."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,10 @@ class _Naming:
     constants: set[str] = field(default_factory=set[str])
     roles: dict[str, str] = field(default_factory=dict[str, str])
     """What attention takes a value for."""
+    arguments: set[str] = field(default_factory=set[str])
+    """What blocks that are called read, and write never."""
+    results: set[str] = field(default_factory=set[str])
+    """What they write, and `entry` reads."""
     given: dict[str, str] = field(default_factory=dict[str, str])
     """The new names, as far as they are found."""
 
@@ -94,6 +104,8 @@ class _Naming:
                     fixed |= set(op.names)
                 case LoopOp():
                     found._carry(op)
+                case BlockOp():
+                    found._call(op, entry_of(module))
                 case _:
                     pass
             if op.regions or isinstance(op, AssignOp | VariableOp):
@@ -123,11 +135,27 @@ class _Naming:
             read |= read_names(op)
         self.carried |= inside & before & read
 
+    def _call(self, block: BlockOp, entry: BlockOp | None) -> None:
+        """What a block that is called takes and gives."""
+        if entry is None or block is entry:
+            return
+        read: set[str] = set()
+        written: set[str] = set()
+        first_uses(block.body.block.ops, read, written)
+        self.arguments |= (read - written) & written_names(entry)
+        self.results |= written & read_names(entry)
+
     def stem(self, name: str) -> str:
         """What a name is called before a number makes it different from others."""
+        if name in self.arguments:
+            return ARGUMENT
+        if name in self.results:
+            return RESULT
         if name in self.carried:
             return CARRIED
         makers = self.makers.get(name, [])
+        if makers and isinstance(makers[0], TransferOp) and (found := self._by_variable(makers[0])):
+            return found
         for choose in (self._by_module, self._by_variable):
             for op in makers:
                 if found := choose(op):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -159,6 +159,16 @@ def written_names(op: Operation) -> set[str]:
         if writes is not None:
             found |= {ref.variable.data for ref in writes()}
     return found
+
+
+def first_uses(ops: Iterable[Operation], read: set[str], written: set[str]) -> None:
+    """Adds what statements read before they write it, and what they write."""
+    for op in ops:
+        if isinstance(op, LoopOp):
+            first_uses(op.body.block.ops, read, written)
+        elif not isinstance(op, AssignOp):
+            read |= read_names(op) - written
+            written |= written_names(op)
 
 
 def fresh(stem: str, taken: set[str]) -> str:

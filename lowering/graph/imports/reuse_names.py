@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from openinfer.dialects import opset
 from openinfer.dialects.graph import (
     AssignOp,
+    AwaitOp,
     BlockOp,
     CacheReadOp,
     LoopOp,
@@ -22,6 +23,7 @@ from openinfer.dialects.graph import (
     ReturnOp,
     ScopeOp,
     TransferOp,
+    YieldOp,
 )
 from openinfer.lowering.graph.imports.meaning import same_program
 from openinfer.lowering.graph.imports.names_of import entry_of, read_names, rename, written_names
@@ -54,7 +56,8 @@ class ReuseNames(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed = op.clone()
-        if not _Names(changed).run():
+        blocks = [one for one in changed.body.ops if isinstance(one, BlockOp)]
+        if not any([_Names(changed, block).run() for block in blocks if _is_called(block)]):
             return
         if not same_program(op, changed):
             note("names are not reused: the program could not be proven equal to the one before")
@@ -68,6 +71,7 @@ class _Names:
     """Classes of temporaries that may share a name."""
 
     module: ModuleOp
+    block: BlockOp
     parents: dict[str, str] = field(default_factory=dict[str, str])
     conflicts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """For each class the classes that hold something else at some time, by their first names."""
@@ -80,9 +84,7 @@ class _Names:
     """In program order, with what is needed behind each."""
 
     def run(self) -> bool:
-        entry = entry_of(self.module)
-        if entry is None:
-            return False
+        entry = self.block
         self._collect(entry)
         before = dict(self.parents)
         self._join_carried()
@@ -118,10 +120,13 @@ class _Names:
             if isinstance(op, ReturnOp):
                 self.fixed |= set(op.names)
         flow = Flow(blocks)
-        returned = frozenset(
-            name for op in entry.walk() if isinstance(op, ReturnOp) for name in op.names
-        )
-        self._walk(flow, nodes_of(entry), frozenset(), returned)
+        # Behind a block that is called others may need whatever they name.
+        left = frozenset(self.fixed & self.types.keys())
+        if entry is entry_of(self.module):
+            left = frozenset(
+                name for op in entry.walk() if isinstance(op, ReturnOp) for name in op.names
+            )
+        self._walk(flow, nodes_of(entry), frozenset(), left)
         self.parents = {name: name for name in self.types}
         for op, behind in self.statements:
             source = op.source.variable.data if isinstance(op, TransferOp) else None
@@ -192,6 +197,11 @@ class _Names:
 
     def _join_operands(self) -> None:
         """What an op makes of a value that is needed no more gets its name, that of what is carried first."""
+        copied = {
+            op.target.variable.data
+            for op, _ in self.statements
+            if isinstance(op, TransferOp) and op.source.variable.data in self.fixed
+        }
         for op, behind in self.statements:
             if not isinstance(op, OpOp) or not _changes_a_value(op):
                 continue
@@ -207,7 +217,8 @@ class _Names:
             ]
             ending.sort(key=lambda name: self.root(name) not in carried)
             for name in ending:
-                if self.root(name) not in self.fixed and self.join(name, result):
+                kept = name in copied or self.root(name) in self.fixed
+                if not kept and self.join(name, result):
                     break
 
     def _carried(self) -> set[str]:
@@ -217,6 +228,11 @@ class _Names:
             for op, _ in self.statements
             if isinstance(op, TransferOp) and self._is_carried(op.target.variable.data)
         }
+
+
+def _is_called(block: BlockOp) -> bool:
+    """Whether a block runs alone: `entry`, and what is called with `branch`."""
+    return not any(isinstance(op, AwaitOp | YieldOp) for op in block.walk())
 
 
 def _changes_a_value(op: OpOp) -> bool:

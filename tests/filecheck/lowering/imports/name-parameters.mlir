@@ -37,3 +37,22 @@ graph.block entry {
   graph.op mul(head_w, w) -> (y)
   graph.return (y)
 }
+// -----
+// Two stacks with modules of one name: a word of the stack in front, no more.
+// CHECK-LABEL: graph.variable encoder_q_w(l)
+// CHECK: graph.op linear(x, encoder_q_w[0]) -> (a)
+// CHECK: graph.op linear(a, decoder_q_w[0]) -> (b)
+// CHECK: graph.op linear(b, wo_w[0]) -> (c)
+graph.variable x dynamic f32 [B, 8]
+graph.variable v1(l) constant f32 [8, 8] {pattern = "encoder.block.{l}.layer.0.SelfAttention.q.weight"}
+graph.variable v2(l) constant f32 [8, 8] {pattern = "decoder.block.{l}.layer.0.SelfAttention.q.weight"}
+graph.variable v3(l) constant f32 [8, 8] {pattern = "decoder.block.{l}.layer.1.ff.wo.weight"}
+graph.block entry {
+  graph.assign a f32 [B, 8]
+  graph.assign b f32 [B, 8]
+  graph.assign c f32 [B, 8]
+  graph.op linear(x, v1[0]) -> (a)
+  graph.op linear(a, v2[0]) -> (b)
+  graph.op linear(b, v3[0]) -> (c)
+  graph.return (c)
+}
