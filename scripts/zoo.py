@@ -66,7 +66,7 @@ def shown(devices: Sequence[str], way: str) -> list[str]:
 def line(row: Row, program: Program, executors: Sequence[str]) -> str:
     """A row of a table."""
     errors = [program.errors.get(name) for name in executors]
-    cells = " | ".join("" if error is None else f"{error:.0e}" for error in errors)
+    cells = " | ".join("–" if error is None else f"{error:.0e}" for error in errors)
     numbers = f"{program.nodes} | {program.lines} | {program.loops}"
     return f"| {row.name} | {row.family} | {numbers} | {cells} | {_why(program)} |"
 
@@ -109,17 +109,17 @@ def page(rows: Sequence[Row], devices: Sequence[str]) -> str:
 Small models of many architectures with random weights: each is exported by PyTorch, imported
 ([import.md](import.md)) and run at three shapes: on the simulator, compiled for the CPU{others}, and by
 `torch.compile(backend="openinfer")`. Errors are against eager PyTorch, as a part of the largest number of
-a result; right is at most {BOUND:.0e}. `python scripts/zoo.py --device vulkan --page` writes this page;
+a result; right is at most {BOUND:.0e}; – did not run. `python scripts/zoo.py --device vulkan --page` writes this page;
 its Vulkan is Mesa's lavapipe, which gives a kernel 128 MiB of a buffer at most.
 
 ## By torch.export
 
-{sum(one.right for one in exported)} of {len(exported)} are right everywhere."""
+{sum(one.right for one in exported)} of {len(exported)} gave no wrong result and were not refused."""
     middle = f"""
 ## By ONNX
 
 What `torch.onnx.export(dynamo=True)` writes, read as any ONNX file ([onnx.md](onnx.md)).
-{sum(one.right for one in by_onnx)} of {len(by_onnx)} are right everywhere.
+{sum(one.right for one in by_onnx)} of {len(by_onnx)} gave no wrong result and were not refused.
 """
     tables = [_table(rows, way, devices) for way in ("torch.export", "ONNX")]
     return "\n".join([head, "", *tables[0], middle, *tables[1]]) + "\n"
