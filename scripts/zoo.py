@@ -109,8 +109,9 @@ def page(rows: Sequence[Row], devices: Sequence[str]) -> str:
 Small models of many architectures with random weights: each is exported by PyTorch, imported
 ([import.md](import.md)) and run at three shapes: on the simulator, compiled for the CPU{others}, and by
 `torch.compile(backend="openinfer")`. Errors are against eager PyTorch, as a part of the largest number of
-a result; right is at most {BOUND:.0e}; – did not run. `python scripts/zoo.py --device vulkan --page` writes this page;
-its Vulkan is Mesa's lavapipe, which gives a kernel 128 MiB of a buffer at most.
+a result; right is at most {BOUND:.0e}; – did not run.
+`python scripts/zoo.py --device vulkan --page` writes this page; its Vulkan is
+Mesa's lavapipe, which gives a kernel 128 MiB of a buffer at most.
 
 ## By torch.export
 

@@ -134,7 +134,12 @@ def _memory(node: Any) -> int | None:
 def _unchanged(node: Any) -> Any:
     """The operand that a node hands on: where it writes in place, it was written already."""
     first = node.args[0] if node.op != "placeholder" and node.args else None
-    if not hasattr(first, "meta") or _memory(node) is None or _memory(first) != _memory(node):
+    if (
+        first is None
+        or not hasattr(first, "meta")
+        or _memory(node) is None
+        or _memory(first) != _memory(node)
+    ):
         return None
     own, other = node.meta["example_value"], first.meta["example_value"]
     same = (own.shape, own.stride(), own.storage_offset(), own.dtype) == (
