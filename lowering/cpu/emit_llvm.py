@@ -95,11 +95,11 @@ class Texts:
         outside = [*parts.outside, *callable_team, *self._written.values()]
         taken = {*self._symbols, *(f.sym_name.data for f in team)}
         rest = [f for f in parts.functions if f.sym_name.data not in taken]
-        small: list[llvm.FuncOp] = []
+        small: dict[llvm.FuncOp, None] = {}
         for group in _groups(filter(_is_kernel, rest)):
             yield self._small(group, known)
-            small += group
-        rest = [f for f in rest if f not in set(small)]
+            small.update(dict.fromkeys(group))
+        rest = [f for f in rest if f not in small]
         whole = _Parts(parts.globals, [*outside, *small], rest)
         text = _text(whole, self._target, self._symbols, self._exported)
         yield LlvmModule(HOST, HOST, text, passes_for(rest))

@@ -147,7 +147,7 @@ class StateEmitter:
         """The first byte of an entry."""
         b = self.build
         each = self.bytes_of(place, element, Size.of(1))
-        return b.index(times(b, self.linear(place, offsets), each))
+        return b.index(b.times(self.linear(place, offsets), each))
 
     def view(
         self, memory: SSAValue, start: SSAValue | int, sizes: Sequence[SSAValue], kind: Attribute
@@ -230,7 +230,7 @@ class StateEmitter:
     ) -> SSAValue:
         """The elements of some entries that lie together, as one dimension."""
         b = self.build
-        count = times(b, run, self.size(place.entry_count))
+        count = b.times(run, self.size(place.entry_count))
         start = self.place_of(place, element, offsets)
         kind = MemRefType(element, [DYNAMIC_INDEX])
         return self.view(self.memory(place), start, [b.index(count)], kind)
@@ -249,11 +249,11 @@ class StateEmitter:
         # Elements of one run: what follows the counted dimensions.
         each: SSAValue | int = 1
         for axis in range(len(counts), len(kind.get_shape())):
-            each = times(b, each, b.dim(buffer, axis))
+            each = b.times(each, b.dim(buffer, axis))
         number: SSAValue | int = 0
         for count, length in zip(counts, lengths):
-            number = b.plus(times(b, number, length), count)
-        offset = times(b, number, each)
+            number = b.plus(b.times(number, length), count)
+        offset = b.times(number, each)
         layout = StridedLayoutAttr([1], NoneAttr())
         result = MemRefType(kind.element_type, [DYNAMIC_INDEX], layout)
         del run
@@ -286,7 +286,7 @@ class StateEmitter:
         def keep() -> None:
             cells, log = self.arguments.of(SlotKind.CELLS), self.arguments.of(SlotKind.LOG)
             start = self.place_of(place, element, offsets)
-            length = b.index(times(b, run, self.bytes_of(place, element, Size.of(1))))
+            length = b.index(b.times(run, self.bytes_of(place, element, Size.of(1))))
             head = self.number(b.load(cells, [self.layout.log]))
             padded = b.mul(b.floordiv(b.add(length, 7), 8), 8)
             end = b.add(b.add(head, HEADER), padded)
@@ -355,14 +355,3 @@ def fail_function(record: Attribute) -> FuncOp:
     build.when(empty, first)
     build.do(ReturnOp())
     return FuncOp(FAIL, ([a.type for a in block.args], []), Region(block), "private")
-
-
-def times(b: LoopBuilder, a: SSAValue | int, c: SSAValue | int) -> SSAValue | int:
-    """The product, where possible without an instruction."""
-    if isinstance(a, int) and isinstance(c, int):
-        return a * c
-    if 0 in (a, c):
-        return 0
-    if a == 1:
-        return c
-    return a if c == 1 else b.mul(a, c)

@@ -334,6 +334,16 @@ class LoopBuilder:
             return a - b
         return self.index(a) if isinstance(b, int) and b == 0 else self.sub(a, b)
 
+    def times(self, a: Index, b: Index) -> Index:
+        """The product, where possible without an instruction."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if 0 in (a, b):
+            return 0
+        if isinstance(a, int):
+            a, b = b, a
+        return a if b == 1 else self.mul(a, b)
+
     def ceil_div(self, a: Index, divisor: Index) -> Index:
         """Of a value that is not negative."""
         if isinstance(a, int) and isinstance(divisor, int):

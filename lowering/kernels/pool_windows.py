@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from openinfer.dialects.nn import PoolOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import INF, count_as, largest
-from openinfer.lowering.kernels.window_axes import Axis, reached, times
+from openinfer.lowering.kernels.window_axes import Axis, reached
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def reach(
     b: LoopBuilder, op: PoolOp, way: Axis, number: Index, extent: Index, size: Index
 ) -> Reach:
     """What window `number`, of `size` elements, covers of an axis of a plane."""
-    first = b.minus(times(b, number, way.stride), way.before)
+    first = b.minus(b.times(number, way.stride), way.before)
     if way.inside and op.ceil is None:
         return Reach(first, 0, size, size)
     start, stop = reached(b, first, way.dilation, extent, size)

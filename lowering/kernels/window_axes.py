@@ -34,7 +34,7 @@ class Axis:
 
     def offset(self, b: LoopBuilder, place: SSAValue) -> Index:
         """How far element `place` of window 0 lies from the start of the plane."""
-        return b.minus(times(b, place, self.dilation), self.before)
+        return b.minus(b.times(place, self.dilation), self.before)
 
 
 def axes_of(b: LoopBuilder, op: UnfoldOp | FoldOp | PoolOp | ConvOp) -> tuple[Axis, Axis]:
@@ -54,14 +54,6 @@ def numbers_of(b: LoopBuilder, numbers: Numbers, least: int) -> tuple[Index, ...
         b.insert(SizeOp(Size.max(size, least))) if size.constant is None else size.constant
         for size in sizes_in(numbers)
     )
-
-
-def times(b: LoopBuilder, a: Index, factor: Index) -> Index:
-    if isinstance(a, int) and isinstance(factor, int):
-        return a * factor
-    if isinstance(a, int):
-        a, factor = factor, a
-    return a if factor == 1 else b.mul(a, factor)
 
 
 def reached(

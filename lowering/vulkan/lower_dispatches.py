@@ -26,7 +26,6 @@ from openinfer.lowering.buffers.uses import VIEWS, bytes_of, memory_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.host.lower_checks import error_record
 from openinfer.lowering.host.poll_loops import note_interrupted
-from openinfer.lowering.host.state_emitter import times
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
@@ -223,7 +222,7 @@ def _bytes_of_elements(b: LoopBuilder, buffer: SSAValue, count: Index) -> Index:
     kind = buffer.type
     assert isinstance(kind, MemRefType)
     bits = width_of(kind.element_type)
-    return times(b, count, bits // 8) if bits >= 8 else b.ceil_div(count, 8 // bits)
+    return b.times(count, bits // 8) if bits >= 8 else b.ceil_div(count, 8 // bits)
 
 
 def _bytes_of(b: LoopBuilder, buffer: SSAValue) -> Index:
@@ -239,7 +238,7 @@ def _bytes_of(b: LoopBuilder, buffer: SSAValue) -> Index:
         return _bytes(b, bytes_of(buffer))
     total: Index = 1
     for axis in range(kind.get_num_dims()):
-        total = times(b, total, b.dim(buffer, axis))
+        total = b.times(total, b.dim(buffer, axis))
     return _bytes_of_elements(b, buffer, total)
 
 

@@ -108,7 +108,7 @@ class PanelReader:
     def unit(self, part: str, number: Index) -> SSAValue:
         """One unit of a part of the block, of all columns."""
         size = self.layout.format.part(part).unit
-        step = times(self.build, number, self.layout.columns * size)
+        step = self.build.times(number, self.layout.columns * size)
         byte = self.build.plus(step, self.layout.place(part, 0))
         return self.v.load(self.source, [self.panel, self.block, byte], size)
 
@@ -122,7 +122,7 @@ class Bytes(PanelReader):
         return [Group(0, self.unit("d", 0), 8)]
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
-        return [[(times(self.build, piece, 4), self.unit("qs", piece))]]
+        return [[(self.build.times(piece, 4), self.unit("qs", piece))]]
 
 
 class Nibbles(PanelReader):
@@ -147,7 +147,7 @@ class Nibbles(PanelReader):
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         v, packed = self.v, self.unit("qs", piece)
-        step = times(self.build, piece, 4)
+        step = self.build.times(piece, 4)
         found: list[Word] = []
         for half in (0, 1):
             here = self.build.plus(step, 16 * half)
@@ -198,7 +198,7 @@ class SuperNibbles(PanelReader):
         return self.layout.block.data == "q5_k"
 
     def _number(self, slab: Index, half: int) -> Index:
-        return self.build.plus(times(self.build, slab, 2), half)
+        return self.build.plus(self.build.times(slab, 2), half)
 
     def groups(self, slab: Index) -> list[Group]:
         build, lanes = self.build, self.v.lanes
@@ -213,9 +213,9 @@ class SuperNibbles(PanelReader):
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         v, build = self.v, self.build
-        packed = self.unit("qs", build.plus(times(build, slab, 8), piece))
+        packed = self.unit("qs", build.plus(build.times(slab, 8), piece))
         high = self.unit("qh", piece) if self._five else None
-        step = times(build, piece, 4)
+        step = build.times(piece, 4)
         found: list[list[Word]] = []
         for half in (0, 1):
             word = v.both(v.shr(packed, 4 * half), LOW)
@@ -241,8 +241,8 @@ class SixBits(PanelReader):
         d = self.unit("d", 0)
         found: list[Group] = []
         for quarter in range(4):
-            number = build.plus(times(build, half, 4), quarter)
-            scale = self._scale(build.plus(times(build, number, 2), side))
+            number = build.plus(build.times(half, 4), quarter)
+            scale = self._scale(build.plus(build.times(number, 2), side))
             scale = build.insert(arith.MulfOp(d, v.float_of(scale)))
             found.append(Group(number, scale, 6, 32, half=side))
         return found
@@ -250,8 +250,8 @@ class SixBits(PanelReader):
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
         v, build = self.v, self.build
         # Two words of `ql` and one of `qh` follow one another: `BlockFormat.in_panels`.
-        number = build.plus(times(build, slab, 4), piece)
-        start = times(build, number, 3 * 4 * self.layout.columns)
+        number = build.plus(build.times(slab, 4), piece)
+        start = build.times(number, 3 * 4 * self.layout.columns)
         start = build.plus(start, self.layout.place("ql", 0))
         first, second, high = (
             v.load(self.source, [self.panel, self.block, build.plus(start, at)], 4)
@@ -262,7 +262,7 @@ class SixBits(PanelReader):
             low = (first, second)[quarter % 2]
             nibbles = v.both(v.shr(low, 4 * (quarter // 2)), LOW)
             upper = v.shl(v.both(v.shr(high, 2 * quarter), 3 * BITS), 4)
-            found.append([(times(build, piece, 4), v.either(nibbles, upper))])
+            found.append([(build.times(piece, 4), v.either(nibbles, upper))])
         return found
 
     def _halves(self, slab: Index) -> tuple[Index, Index]:
@@ -273,7 +273,7 @@ class SixBits(PanelReader):
     def _scale(self, number: Index) -> SSAValue:
         """A scale, which has a sign."""
         v = self.v
-        step = times(self.build, number, self.layout.columns)
+        step = self.build.times(number, self.layout.columns)
         byte = self.build.plus(step, self.layout.place("scales", 0))
         place = self.source.at(self.panel, self.block, byte)
         return self.build.insert(
@@ -292,7 +292,7 @@ class Tables(PanelReader):
         return [Group(0, self.unit("d", 0), 8)]
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
-        step = times(self.build, piece, 4)
+        step = self.build.times(piece, 4)
         table = E2M1 if self.layout.block.data == "mxfp4" else IQ4
         return [both_nibbles(self.build, self.v, self.unit("qs", piece), step, table)]
 
@@ -313,15 +313,15 @@ class SuperTables(PanelReader):
     def groups(self, slab: Index) -> list[Group]:
         v, build = self.v, self.build
         low = self.unit("scales_l", self._half(slab))
-        low = v.both(v.shr_by(low, times(build, self._side(slab), 4)), 15)
-        high = v.both(v.shr_by(self.high, times(build, slab, 2)), 3)
+        low = v.both(v.shr_by(low, build.times(self._side(slab), 4)), 15)
+        high = v.both(v.shr_by(self.high, build.times(slab, 2)), 3)
         code = build.insert(arith.SubiOp(v.either(low, v.shl(high, 4)), v.number(32)))
         scale = build.insert(arith.MulfOp(self.unit("d", 0), v.float_of(code)))
         return [Group(slab, scale, 8)]
 
     def words(self, slab: Index, piece: Index) -> list[list[Word]]:
-        number = self.build.plus(times(self.build, slab, 4), piece)
-        step = times(self.build, piece, 4)
+        number = self.build.plus(self.build.times(slab, 4), piece)
+        step = self.build.times(piece, 4)
         return [both_nibbles(self.build, self.v, self.unit("qs", number), step, IQ4)]
 
     def _half(self, slab: Index) -> Index:
@@ -340,11 +340,6 @@ def both_nibbles(
         codes = v.both(v.shr(packed, 4 * half), LOW)
         found.append((build.plus(step, 16 * half), v.looked_up(codes, table)))
     return found
-
-
-def times(build: LoopBuilder, value: Index, number: int) -> Index:
-    """The product, computed here and now when the value is known."""
-    return value * number if isinstance(value, int) else build.mul(value, number)
 
 
 READERS: dict[str, type[PanelReader]] = {

@@ -28,7 +28,7 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import BlocksAttr, DotWordsOp
 from openinfer.dialects.nn.row_ops import ROW_BYTES, ROW_ELEMENTS, ROW_SCALE, ROW_SUM, ROW_SUMS
-from openinfer.lowering.cpu.schedules.block_codes import READERS, Group, PanelReader, times
+from openinfer.lowering.cpu.schedules.block_codes import READERS, Group, PanelReader
 from openinfer.lowering.cpu.schedules.block_words import Words, scalar_of
 from openinfer.lowering.cpu.schedules.microkernel import Tile, split_for
 from openinfer.lowering.cpu.schedules.product import Part, Product, Strip
@@ -194,9 +194,9 @@ class BlockProduct(Product):
     def _step(self, first: SSAValue, group: Group) -> SSAValue:
         """The first step of a group, in a block whose first one is given."""
         build = self.build
-        step = times(build, group.number, ROW_ELEMENTS)
+        step = build.times(group.number, ROW_ELEMENTS)
         if group.half is not None:
-            step = build.plus(step, times(build, group.half, ROW_ELEMENTS // 2))
+            step = build.plus(step, build.times(group.half, ROW_ELEMENTS // 2))
         return build.add(first, step)
 
     def _subtracted(self, group: Group) -> SSAValue | None:
@@ -282,7 +282,7 @@ class ByteProduct(BlockProduct):
         build = self.build
         each = self.layout.format.elements // ROW_ELEMENTS
         number = build.add(build.mul(block, each), group.number)
-        half = 0 if group.half is None else times(build, group.half, ROW_ELEMENTS // 2)
+        half = 0 if group.half is None else build.times(group.half, ROW_ELEMENTS // 2)
         return build.mul(number, ROW_BYTES), half
 
     def _sum(self, row: SSAValue, place: SSAValue, group: Group) -> SSAValue:
@@ -290,7 +290,7 @@ class ByteProduct(BlockProduct):
         build = self.build
         byte: Index = ROW_SUM
         if group.half is not None:
-            byte = build.plus(times(build, group.half, 4), ROW_SUMS)
+            byte = build.plus(build.times(group.half, 4), ROW_SUMS)
         return scalar_of(build, self.left, [row, build.add(place, byte)], i32)
 
     def _start(

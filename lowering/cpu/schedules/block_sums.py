@@ -357,5 +357,5 @@ def _additions(b: LoopBuilder, plan: _Plan, block: Block) -> Index:
         rounds = rounds if step == 1 else b.floordiv(b.maximum(b.plus(rounds, step - 1), 0), step)
         # Clipped first: the number of rounds may be close to the largest one.
         rounds = b.maximum(b.minimum(rounds, enough), 0)
-        total = b.plus(total, rounds * each if isinstance(rounds, int) else b.mul(rounds, each))
+        total = b.plus(total, b.times(rounds, each))
     return total

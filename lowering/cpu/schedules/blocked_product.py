@@ -242,7 +242,7 @@ class BlockedProduct(Product):
         start: Index = build.mul(k, 2) if self._pairs else k
         extent: Index = length
         if self._pairs:
-            extent = length * 2 if isinstance(length, int) else build.mul(length, 2)
+            extent = build.times(length, 2)
             inner = build.dim(left.buffer, len(left.kind.get_shape()) - 1)
             odd = not (isinstance(inner, int) and inner % 2 == 0)
             extent = build.minimum(extent, build.minus(inner, start)) if odd else extent

@@ -93,7 +93,7 @@ def _clear_tail(b: LoopBuilder, buffer: SSAValue, kind: MemRefType) -> None:
         return
     count = extent.value(b)
     groups = b.ceil_div(count, each)
-    whole = groups * each if isinstance(groups, int) else b.mul(groups, each)
+    whole = b.times(groups, each)
     shape = [whole if isinstance(whole, int) else DYNAMIC_INDEX]
     flat = b.insert(
         memref.ReinterpretCastOp.from_dynamic(

@@ -11,7 +11,6 @@ from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import multiply_add
-from openinfer.lowering.kernels.window_axes import times
 
 # Multiplications of vectors that one round of a loop over channels holds at most; more of them are
 # in a loop over the lines of the kernel.
@@ -103,7 +102,7 @@ class TileSums:
             return old
 
         def channel(c: Index, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            at = build.plus(place, times(build, c, self.planes.channel))
+            at = build.plus(place, build.times(c, self.planes.channel))
             if size * shape.taps <= WRITTEN_OUT or kernel[0] == 1:
                 for i in range(kernel[0]):
                     down = build.plus(at, self.planes.tap(i, 0))
@@ -145,7 +144,7 @@ class TileSums:
             return lambda c, i, j, row: build.load(buffer, [places[row], c, i, j])
 
         def read(c: Index, i: Index, j: Index, row: int) -> SSAValue:
-            k = build.plus(times(build, c, shape.taps), j)
+            k = build.plus(build.times(c, shape.taps), j)
             if isinstance(i, int):
                 k = build.plus(k, i * shape.kernel[1])
             else:

@@ -66,7 +66,7 @@ def load_pair(build: LoopBuilder, source: Matrix, row: Index, pair: Index) -> SS
 
 def load_pairs(build: LoopBuilder, source: Matrix, row: Index, pair: Index, count: int) -> SSAValue:
     """`count` neighbouring pairs of a row, rounded to bf16, as 32-bit words."""
-    first = 2 * pair if isinstance(pair, int) else build.mul(pair, 2)
+    first = build.times(pair, 2)
     value = build.vload(source.buffer, source.at(row, first), 2 * count)
     return as_words(build, resize_float(build, value, bf16))
 
@@ -143,8 +143,8 @@ def _pack_rows(
     kind = VectorType(bf16, [2 * lanes])
 
     def copy(panel: Index, masks: Sequence[SSAValue | None], pair: Index, *, single: bool) -> None:
-        first = build.index(panel * tile if isinstance(panel, int) else build.mul(panel, tile))
-        row = 2 * pair if isinstance(pair, int) else build.mul(pair, 2)
+        first = build.index(build.times(panel, tile))
+        row = build.times(pair, 2)
         for number, mask in enumerate(masks):
             column = build.add(first, number * lanes)
             halves: list[SSAValue] = []
@@ -185,7 +185,7 @@ def _pack_transposed(
         return load_pairs(build, source, row, pair, width)
 
     def fill(panel: Index, rest: Index | None) -> None:
-        first = panel * tile if isinstance(panel, int) else build.mul(panel, tile)
+        first = build.times(panel, tile)
         last = build.minus(columns, 1)
         for offset in range(0, tile, lanes):
             rows: list[Index] = [build.plus(first, offset + lane) for lane in range(lanes)]

@@ -26,7 +26,7 @@ from openinfer.lowering.kernels.numeric import (
 )
 from openinfer.lowering.kernels.pool_windows import Reach, combination, divisor_of, reach
 from openinfer.lowering.kernels.runs import Extent, each, extent_of, fitting_lanes, vector_run
-from openinfer.lowering.kernels.window_axes import axes_of, numbers_of, planes, times
+from openinfer.lowering.kernels.window_axes import axes_of, numbers_of, planes
 
 # Columns of a window that are written out for vectors of windows.
 MOST_COLUMNS = 16
@@ -157,8 +157,8 @@ class _Pooling:
         columns = self._reach(1, w)
 
         def add_element(i: SSAValue, j: SSAValue, old: SSAValue) -> SSAValue:
-            line = b.plus(times(b, i, axes[0].dilation), rows.first)
-            place = b.plus(times(b, j, axes[1].dilation), columns.first)
+            line = b.plus(b.times(i, axes[0].dilation), rows.first)
+            place = b.plus(b.times(j, axes[1].dilation), columns.first)
             value = self._widened(b.load(self.source, [outer, line, place]))
             return self.combine(b, old, value)
 
@@ -200,10 +200,10 @@ class _Pooling:
         b, lanes = self.b, self.lanes
         outer, _, w = place
         left = None if mask is None else b.minus(whole, i)
-        first = b.minus(times(b, w, way.stride), way.before)
+        first = b.minus(b.times(w, way.stride), way.before)
 
         def add_row(row: SSAValue, old: SSAValue) -> SSAValue:
-            line = b.plus(times(b, row, self.axes[0].dilation), rows.first)
+            line = b.plus(b.times(row, self.axes[0].dilation), rows.first)
             for value in self._columns(way, [outer, line], first, left, mask):
                 old = self.combine(b, old, self._widened(value))
             return old

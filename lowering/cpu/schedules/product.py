@@ -187,7 +187,7 @@ class Product:
 
     def _strip_of(self, panel: Index, masks: Sequence[SSAValue | None]) -> Strip:
         build, width, lanes = self.build, self.right.width, self.how.lanes
-        first = panel * width if isinstance(panel, int) else build.mul(panel, width)
+        first = build.times(panel, width)
         starts = tuple(build.index(build.plus(first, v * lanes)) for v in range(len(masks)))
         return Strip(build.index(panel), starts, tuple(masks))
 

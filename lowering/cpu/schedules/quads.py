@@ -53,7 +53,7 @@ class QuadArithmetic(Arithmetic):
 
 def load_words(build: LoopBuilder, source: Matrix, row: Index, four: Index, count: int) -> SSAValue:
     """`count` neighbouring words of a row."""
-    first = FOUR * four if isinstance(four, int) else build.mul(four, FOUR)
+    first = build.times(four, FOUR)
     return bitcast(build, build.vload(source.buffer, source.at(row, first), FOUR * count), i32)
 
 
@@ -63,7 +63,7 @@ def load_word(
     """Elements 4·four to 4·four + 3 of a row as a word; zeros behind the first `rest`, if it is not 0."""
     if not rest:
         return extract(build, load_words(build, source, row, four, 1), 0)
-    first = FOUR * four if isinstance(four, int) else build.mul(four, FOUR)
+    first = build.times(four, FOUR)
     found: SSAValue | None = None
     for place in range(rest):
         value = build.load(source.buffer, source.at(row, build.plus(first, place)))
@@ -149,8 +149,8 @@ def _pack_rows(
     zero = build.constant(0, VectorType(i8, [lanes]))
 
     def copy(panel: Index, masks: Sequence[SSAValue | None], four: Index, count: int) -> None:
-        first = build.index(panel * tile if isinstance(panel, int) else build.mul(panel, tile))
-        row = FOUR * four if isinstance(four, int) else build.mul(four, FOUR)
+        first = build.index(build.times(panel, tile))
+        row = build.times(four, FOUR)
         for number, mask in enumerate(masks):
             column = build.add(first, number * lanes)
             rows = [
@@ -203,7 +203,7 @@ def _pack_transposed(
         return load_words(build, source, row, four, width)
 
     def fill(panel: Index, existing: Index | None) -> None:
-        first = panel * tile if isinstance(panel, int) else build.mul(panel, tile)
+        first = build.times(panel, tile)
         last = build.minus(columns, 1)
         for offset in range(0, tile, lanes):
             rows: list[Index] = [build.plus(first, offset + lane) for lane in range(lanes)]

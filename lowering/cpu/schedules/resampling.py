@@ -16,7 +16,7 @@ from openinfer.dialects.nn import ResampleOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import count_as, element_type, resize_float, wide_type
 from openinfer.lowering.kernels.runs import each, extent_of
-from openinfer.lowering.kernels.window_axes import planes, times
+from openinfer.lowering.kernels.window_axes import planes
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class _Scale:
             above = b.mul(place, b.minus(self.extent, 1))
             below = b.maximum(b.minus(self.result, 1), 1)
         else:
-            odd = b.plus(times(b, place, 2), 1)
+            odd = b.plus(b.times(place, 2), 1)
             above = b.minus(b.mul(odd, self.denominator), self.numerator)
-            below = times(b, self.numerator, 2)
+            below = b.times(self.numerator, 2)
         above = b.maximum(above, 0)
         low = b.floordiv(above, below)
         rest = b.minus(above, b.mul(low, below))

@@ -14,7 +14,7 @@ from openinfer.lowering.kernels.copies import copy_run
 from openinfer.lowering.kernels.elements import add
 from openinfer.lowering.kernels.numeric import element_type
 from openinfer.lowering.kernels.runs import Extent, each, extent_of, vector_run
-from openinfer.lowering.kernels.window_axes import axes_of, planes, reached, times
+from openinfer.lowering.kernels.window_axes import axes_of, planes, reached
 
 
 def _span(b: LoopBuilder, first: Index, behind: Index) -> Extent:
@@ -53,7 +53,7 @@ def unfold(b: LoopBuilder, op: UnfoldOp, lanes: int) -> None:
 
         def row(h: SSAValue) -> None:
             plane: list[Index] = [outer, i, j, h]
-            line = b.plus(times(b, h, vertical.stride), vertical.offset(b, i))
+            line = b.plus(b.times(h, vertical.stride), vertical.offset(b, i))
 
             def copy() -> None:
                 fill(plane, 0, first)
@@ -110,7 +110,7 @@ def _copy_columns(
         return
 
     def one(w: SSAValue) -> None:
-        value = b.load(buffer, [*line, b.plus(times(b, w, stride), shift)])
+        value = b.load(buffer, [*line, b.plus(b.times(w, stride), shift)])
         b.store(value, result, [*plane, w])
 
     b.loop(first, behind, 1, one, hint="w")
@@ -142,7 +142,7 @@ def fold(b: LoopBuilder, op: FoldOp, lanes: int) -> None:
         places = reached(b, right, horizontal.stride, width, columns)
 
         def line(h: SSAValue) -> None:
-            there: list[Index] = [outer, b.plus(times(b, h, vertical.stride), down)]
+            there: list[Index] = [outer, b.plus(b.times(h, vertical.stride), down)]
             here: list[Index] = [outer, i, j, h]
             _add_columns(
                 b, (source, here), (target, there, right, horizontal.stride), places, lanes
@@ -172,7 +172,7 @@ def _add_columns(
     if stride != 1:
 
         def one(w: SSAValue) -> None:
-            place = [*there, b.plus(times(b, w, stride), shift)]
+            place = [*there, b.plus(b.times(w, stride), shift)]
             b.store(add(b, b.load(result, place), b.load(buffer, [*here, w])), result, place)
 
         b.loop(first, behind, 1, one, hint="w")

@@ -29,7 +29,6 @@ from openinfer.lowering.cpu.schedules.winograd_shape import PIXELS, PLACES, SUMS
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.kernels.numeric import largest
-from openinfer.lowering.kernels.window_axes import times
 
 # Vectors of a register tile at most.
 MOST_VECTORS = 3
@@ -68,7 +67,7 @@ class WinogradConvolution:
         copy = PlaneCopy(build, self.x, copies, planes)
 
         def block(n: Index, number: Index) -> None:
-            first = times(build, number, sizes.block)
+            first = build.times(number, sizes.block)
             inside = build.minimum(sizes.block, build.minus(sizes.lines, first))
             build.loop(
                 0,
@@ -109,12 +108,12 @@ class WinogradConvolution:
     ) -> None:
         """V of one channel: the sums of pixels that its products are made with."""
         build, sizes, planes = self.build, self.sizes, copy.planes
-        top = build.minus(times(build, first, SUMS), self.shape.before[0])
+        top = build.minus(build.times(first, SUMS), self.shape.before[0])
 
         def line(r: SSAValue) -> None:
             copy.row(outer, build.plus(top, r), build.mul(r, planes.line), planes.width)
 
-        count = build.plus(times(build, inside, SUMS), PIXELS - SUMS)
+        count = build.plus(build.times(inside, SUMS), PIXELS - SUMS)
         build.loop(0, count, 1, line, hint="h")
         channel = build.mul(outer[1], self.width)
 
@@ -293,11 +292,11 @@ class WinogradConvolution:
         n, channel, line = at
         height, columns = self.shape.count
         for i, (even, odd) in enumerate(square):
-            here = build.plus(times(build, line, SUMS), i)
+            here = build.plus(build.times(line, SUMS), i)
 
             def store(even: SSAValue = even, odd: SSAValue = odd, here: Index = here) -> None:
                 for half in range(SUMS):
-                    column = build.plus(times(build, v, SUMS), half * self.lanes)
+                    column = build.plus(build.times(v, SUMS), half * self.lanes)
                     if not isinstance(column, int) or column < columns:
                         value = self._interleaved(even, odd, half)
                         self._store(value, (n, channel, here), column, columns)

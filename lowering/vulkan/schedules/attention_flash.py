@@ -68,11 +68,6 @@ from openinfer.lowering.vulkan.schedules.attention_weights import Weights
 from openinfer.lowering.vulkan.schedules.forms import rows_of
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
-    HostValue,
-    each_group,
-    groups_for,
-    product,
-    split,
 )
 from openinfer.lowering.vulkan.schedules.matmul_matrices import (
     LANES,
@@ -186,25 +181,11 @@ def _masks(op: AttentionOp, queries: int, keys: int) -> bool:
 def flash(b: LoopBuilder, op: AttentionOp, shape: FlashShape) -> Grid:
     """The kernel of such an attention."""
     of = Attended(b, op)
-
-    def blocks(host: LoopBuilder, out: SSAValue) -> list[Index]:
-        """Blocks of queries, batches, heads."""
-        batches, heads, queries = of.extents(host, out)
-        return [host.ceil_div(queries, shape.queries), batches, heads]
-
-    def one(number: SSAValue) -> None:
-        extents = blocks(b, of.out.buffer)
-        block, batch, head = split(b, number, extents)
-        # The last queries see most of the keys, and begin first.
-        block = b.sub(b.index(b.minus(extents[0], 1)), block)
-        _Block(of, shape, (batch, head), b.mul(block, shape.queries)).emit()
-
-    each_group(b, product(b, blocks(b, of.out.buffer)), one)
-
-    def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
-        return groups_for(host, product(host, blocks(host, value_of(of.out.buffer))))
-
-    return Grid(groups, shape.threads)
+    return of.each_block(
+        shape.queries,
+        shape.threads,
+        lambda place, first: _Block(of, shape, place, first).emit(),
+    )
 
 
 Body = Callable[[LoopBuilder, Sequence[SSAValue]], SSAValue]

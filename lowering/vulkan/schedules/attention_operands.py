@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import SSAValue
 
@@ -11,6 +13,14 @@ from openinfer.lowering.kernels.attention_sight import Heads, Hidden, Mask, Sigh
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import wide_type
 from openinfer.lowering.vulkan.schedules.forms import rows_of
+from openinfer.lowering.vulkan.schedules.grid import (
+    Grid,
+    HostValue,
+    each_group,
+    groups_for,
+    product,
+    split,
+)
 from openinfer.lowering.vulkan.schedules.wide import common_lanes
 
 
@@ -54,6 +64,35 @@ class Attended:
         """Batches, heads and queries of a result."""
         batches, heads, queries = (b.dim(out, self.out.axis(name)) for name in "bhl")
         return batches, heads, queries
+
+    def each_block(
+        self,
+        queries: int,
+        threads: int,
+        emit: Callable[[tuple[SSAValue, SSAValue], SSAValue], None],
+    ) -> Grid:
+        """A kernel whose workgroups, of so many `threads`, take `queries` neighbours of a head each:
+        `emit(place, first)` with the batch and the head, and the first query."""
+        b, out = self.b, self.out.buffer
+
+        def blocks(host: LoopBuilder, out: SSAValue) -> list[Index]:
+            """Blocks of queries, batches, heads."""
+            batches, heads, count = self.extents(host, out)
+            return [host.ceil_div(count, queries), batches, heads]
+
+        def one(number: SSAValue) -> None:
+            extents = blocks(b, out)
+            block, batch, head = split(b, number, extents)
+            # The last queries see most of the keys, and begin first.
+            block = b.sub(b.index(b.minus(extents[0], 1)), block)
+            emit((batch, head), b.mul(block, queries))
+
+        each_group(b, product(b, blocks(b, out)), one)
+
+        def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
+            return groups_for(host, product(host, blocks(host, value_of(out))))
+
+        return Grid(groups, threads)
 
     def group_of(self, head: SSAValue) -> Index:
         """The head of keys and values that a head of queries uses."""

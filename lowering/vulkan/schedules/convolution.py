@@ -26,7 +26,7 @@ from openinfer.dialects.nn import ConvOp, element_of
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import accumulator_of, add, convert, multiply
 from openinfer.lowering.kernels.epilogue import Epilogue, Place, extras_of
-from openinfer.lowering.kernels.window_axes import axes_of, reached, times
+from openinfer.lowering.kernels.window_axes import axes_of, reached
 from openinfer.lowering.vulkan.schedules.grid import Grid, each_element
 from openinfer.lowering.vulkan.schedules.nested_loops import Ranges, Values, over
 
@@ -62,7 +62,7 @@ class _Convolution:
         def step(at: list[SSAValue], old: Values) -> Values:
             channel, *parts = at
             there = [
-                b.plus(times(b, part, way.dilation), first)
+                b.plus(b.times(part, way.dilation), first)
                 for part, way, first in zip(parts, self.axes, firsts)
             ]
             value = self._load(self.source, [batch, b.plus(channel, group), *there])
@@ -79,7 +79,7 @@ class _Convolution:
         firsts: list[Index] = []
         ranges: list[tuple[Index, Index, int | None]] = []
         for axis, (way, number) in enumerate(zip(self.axes, numbers)):
-            first = b.minus(times(b, number, way.stride), way.before)
+            first = b.minus(b.times(number, way.stride), way.before)
             firsts.append(first)
             size = self.kernel[axis]
             if way.inside:

@@ -105,7 +105,7 @@ def padded(b: LoopBuilder, count: Index, bits: int) -> Index:
     """The elements of some bits that fill whole bytes."""
     each = 8 // bits
     groups = b.ceil_div(count, each)
-    return groups * each if isinstance(groups, int) else b.mul(groups, each)
+    return b.times(groups, each)
 
 
 def packed_bits(buffer: SSAValue) -> int:

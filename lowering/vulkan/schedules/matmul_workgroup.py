@@ -204,7 +204,7 @@ class WorkgroupTiles:
         if columns == 1:
             return row, column
         number = b.add(b.mul(row, columns), column)
-        whole = columns * BLOCK if isinstance(columns, int) else b.mul(columns, BLOCK)
+        whole = b.times(columns, BLOCK)
         block = b.floordiv(number, whole)
         first = b.mul(block, BLOCK)
         rest = b.rem(number, whole)

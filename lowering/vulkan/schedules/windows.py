@@ -26,7 +26,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import add
 from openinfer.lowering.kernels.numeric import resize_float, wide_type
 from openinfer.lowering.kernels.pool_windows import Reach, combination, divisor_of, reach
-from openinfer.lowering.kernels.window_axes import Axis, axes_of, numbers_of, times
+from openinfer.lowering.kernels.window_axes import Axis, axes_of, numbers_of
 from openinfer.lowering.vulkan.schedules.exact_sums import ExactSum
 from openinfer.lowering.vulkan.schedules.grid import Grid, each_element
 from openinfer.lowering.vulkan.schedules.matmul_operands import both
@@ -44,7 +44,7 @@ def lower_unfold(b: LoopBuilder, op: Operation) -> Grid:
         at: list[Index] = [*around]
         for number, (way, extent) in enumerate(zip(axes, extents)):
             offset = way.offset(b, place[2 + number])
-            there = b.plus(times(b, place[4 + number], way.stride), offset)
+            there = b.plus(b.times(place[4 + number], way.stride), offset)
             at.append(there)
             if not way.inside:
                 # Without a sign what is below 0 lies behind the end.
@@ -121,7 +121,7 @@ def lower_pool(b: LoopBuilder, op: Operation) -> Grid:
 
         def load(at: Sequence[SSAValue]) -> SSAValue:
             there = [
-                b.plus(times(b, k, way.dilation), side.first)
+                b.plus(b.times(k, way.dilation), side.first)
                 for k, way, side in zip(at, axes, sides)
             ]
             value = b.load(source, [*place[:2], *there])
