@@ -1,20 +1,20 @@
-"""W8: convolutional networks for images of 224 x 224 pixels, ResNet-18 and MobileNet-V2.
+"""W8: convolutional networks: ResNet-18, MobileNet-V2, ConvNeXt-tiny and a small U-Net.
 
 A network is written once, as calls of layers (`Layers`): for its weights and its count of operations, for
-ONNX and for PyTorch.
+ONNX and for PyTorch. Its program is a text of its own in `benchmarks/programs/`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.workloads.base import PROGRAMS, Array, Arrays, Workload, normal
+from benchmarks.workloads.base import PROGRAMS, Arrays, Workload, normal
+from benchmarks.workloads.layers import Drawing, Layers, OnnxLayers, TorchLayers, V, Window
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 if TYPE_CHECKING:
@@ -22,63 +22,15 @@ if TYPE_CHECKING:
 
     from benchmarks.onnx_graph import Graph
 
-CLASSES = 1000
-STATISTICS = ("running_mean", "running_var", "weight", "bias")
-V = TypeVar("V")
 
-
-@dataclass(frozen=True)
-class Window:
-    """One convolution: sizes of `[outputs, inputs / groups, kernel, kernel]`."""
-
-    inputs: int
-    outputs: int
-    kernel: int = 3
-    stride: int = 1
-    groups: int = 1
-
-    @property
-    def padding(self) -> int:
-        return self.kernel // 2
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.outputs, self.inputs // self.groups, self.kernel, self.kernel)
-
-
-class Layers(ABC, Generic[V]):
-    """The layers that networks consist of, over values of one kind."""
-
-    @abstractmethod
-    def conv(self, x: V, weight: str, norm: str, window: Window) -> V:
-        """A convolution without a bias, and the batch norm behind it."""
-
-    @abstractmethod
-    def relu(self, x: V, most: float | None = None) -> V: ...
-
-    @abstractmethod
-    def add(self, x: V, y: V) -> V: ...
-
-    @abstractmethod
-    def pool(self, x: V) -> V:
-        """The largest of windows of 3x3, two apart."""
-
-    @abstractmethod
-    def classify(self, x: V, name: str, channels: int) -> V:
-        """The mean of each channel, and a product."""
-
-
-# The networks -------------------------------------------------------------------------------------
-
-
-def resnet18(layers: Layers[V], h: V) -> V:
+def resnet18(layers: Layers[V], h: V, net: Network) -> V:
     """ResNet-18, with torchvision's names of tensors."""
     h = layers.relu(layers.conv(h, "conv1", "bn1", Window(3, 64, 7, 2)))
     h = layers.pool(h)
     width = 64
     for stage in range(1, 5):
         outputs = 32 << stage
-        for block in range(2):
+        for block in range(net.depths[stage - 1]):
             name, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
             first = Window(width, outputs, 3, stride)
             r = layers.relu(layers.conv(h, f"{name}.conv1", f"{name}.bn1", first))
@@ -87,7 +39,7 @@ def resnet18(layers: Layers[V], h: V) -> V:
                 beside = Window(width, outputs, 1, stride)
                 h = layers.conv(h, f"{name}.downsample.0", f"{name}.downsample.1", beside)
             h, width = layers.relu(layers.add(h, r)), outputs
-    return layers.classify(h, "fc", width)
+    return layers.classify(layers.mean(h), "fc", width)
 
 
 STAGES = (
@@ -97,8 +49,9 @@ STAGES = (
 """Of MobileNet-V2: how much wider, channels, blocks, stride."""
 
 
-def mobilenet_v2(layers: Layers[V], h: V) -> V:
+def mobilenet_v2(layers: Layers[V], h: V, net: Network) -> V:
     """MobileNet-V2."""
+    del net
     h = layers.relu(layers.conv(h, "enter.0", "enter.1", Window(3, 32, 3, 2)), 6)
     width = 32
     for stage, (times, outputs, blocks, stride) in enumerate(STAGES, 1):
@@ -114,140 +67,47 @@ def mobilenet_v2(layers: Layers[V], h: V) -> V:
             h = layers.add(h, r) if step == 1 and width == outputs else r
             width = outputs
     h = layers.relu(layers.conv(h, "leave.0", "leave.1", Window(width, 1280, 1)), 6)
-    return layers.classify(h, "classifier", 1280)
+    return layers.classify(layers.mean(h), "classifier", 1280)
 
 
-NETWORKS: dict[str, Callable[[Layers[Any], Any], Any]] = {
-    "resnet18": resnet18,
-    "mobilenet_v2": mobilenet_v2,
-}
+def convnext(layers: Layers[V], h: V, net: Network) -> V:
+    """ConvNeXt, with torchvision's names of tensors."""
+    width = net.width
+    h = layers.biased(h, "features.0.0", Window(3, width, 4, 4, border=0))
+    h = layers.norm(h, "features.0.1")
+    for stage, depth in enumerate(net.depths):
+        if stage:
+            h = layers.norm(h, f"features.{2 * stage}.0")
+            halved = Window(width, 2 * width, 2, 2, border=0)
+            h, width = layers.biased(h, f"features.{2 * stage}.1", halved), 2 * width
+        for block in range(depth):
+            name = f"features.{2 * stage + 1}.{block}"
+            r = layers.biased(h, f"{name}.block.0", Window(width, width, 7, groups=width))
+            h = layers.add(layers.perceptron(r, name, width), h)
+    h = layers.norm(layers.mean(h), "classifier.0")
+    return layers.classify(h, "classifier.2", width)
 
-# What becomes of them -----------------------------------------------------------------------------
 
+def unet(layers: Layers[V], h: V, net: Network) -> V:
+    """A U-Net of four levels: down by pooling, up by transposed convolutions."""
+    width = net.width
 
-@dataclass
-class Drawing(Layers[tuple[int, int]]):
-    """Draws the tensors of a network and counts its products; values are (channels, side)."""
-
-    random: np.random.Generator
-    tensors: dict[str, Array] = field(default_factory=dict)
-    products: int = 0
-
-    def conv(self, x: tuple[int, int], weight: str, norm: str, window: Window) -> tuple[int, int]:
-        inputs, outputs = x[0], window.outputs
-        assert inputs == window.inputs
-        depth = inputs // window.groups * window.kernel**2
-        self.tensors[f"{weight}.weight"] = normal(
-            self.random, *window.shape, scale=(1.5 / depth) ** 0.5
+    def double(x: V, name: str, inputs: int, outputs: int) -> V:
+        x = layers.relu(layers.conv(x, f"{name}.conv1", f"{name}.norm1", Window(inputs, outputs)))
+        return layers.relu(
+            layers.conv(x, f"{name}.conv2", f"{name}.norm2", Window(outputs, outputs))
         )
-        drawn = (
-            normal(self.random, outputs, scale=0.1),
-            self.random.uniform(0.5, 1.5, outputs).astype(np.float32),
-            1 + normal(self.random, outputs, scale=0.1),
-            normal(self.random, outputs, scale=0.1),
-        )
-        for name, value in zip(STATISTICS, drawn):
-            self.tensors[f"{norm}.{name}"] = value.astype(np.float32)
-        side = (x[1] + 2 * window.padding - window.kernel) // window.stride + 1
-        self.products += side * side * outputs * depth
-        return outputs, side
 
-    def relu(self, x: tuple[int, int], most: float | None = None) -> tuple[int, int]:
-        return x
-
-    def add(self, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
-        assert x == y
-        return x
-
-    def pool(self, x: tuple[int, int]) -> tuple[int, int]:
-        return x[0], (x[1] - 1) // 2 + 1
-
-    def classify(self, x: tuple[int, int], name: str, channels: int) -> tuple[int, int]:
-        # Scores of about 1, so that a difference is one of their last digits.
-        scale = 0.1 * channels**-0.5
-        self.tensors[f"{name}.weight"] = normal(self.random, CLASSES, channels, scale=scale)
-        self.tensors[f"{name}.bias"] = normal(self.random, CLASSES, scale=0.1)
-        self.products += CLASSES * channels
-        return CLASSES, 1
-
-
-@dataclass
-class OnnxLayers(Layers[str]):
-    """Nodes of a graph."""
-
-    graph: Graph
-
-    def conv(self, x: str, weight: str, norm: str, window: Window) -> str:
-        graph = self.graph
-        h = graph.op(
-            "Conv",
-            x,
-            graph.weight(f"{weight}.weight"),
-            kernel_shape=[window.kernel] * 2,
-            strides=[window.stride] * 2,
-            pads=[window.padding] * 4,
-            group=window.groups,
-        )
-        mean, var, scale, shift = (graph.weight(f"{norm}.{name}") for name in STATISTICS)
-        return graph.op("BatchNormalization", h, scale, shift, mean, var, epsilon=1e-5)
-
-    def relu(self, x: str, most: float | None = None) -> str:
-        if most is None:
-            return self.graph.op("Relu", x)
-        limits = self.graph.number("least", 0), self.graph.number("most", most)
-        return self.graph.op("Clip", x, *limits)
-
-    def add(self, x: str, y: str) -> str:
-        return self.graph.op("Add", x, y)
-
-    def pool(self, x: str) -> str:
-        return self.graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-
-    def classify(self, x: str, name: str, channels: int) -> str:
-        graph = self.graph
-        flat = graph.op("Flatten", graph.op("GlobalAveragePool", x), axis=1)
-        weight, bias = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
-        return graph.op("Gemm", flat, weight, bias, transB=1)
-
-
-@dataclass
-class TorchLayers(Layers["torch.Tensor"]):
-    """Functions of PyTorch."""
-
-    weights: Mapping[str, torch.Tensor]
-
-    def conv(self, x: torch.Tensor, weight: str, norm: str, window: Window) -> torch.Tensor:
-        from torch.nn import functional as F
-
-        w = self.weights
-        h = F.conv2d(
-            x,
-            w[f"{weight}.weight"],
-            stride=window.stride,
-            padding=window.padding,
-            groups=window.groups,
-        )
-        mean, var, scale, shift = (w[f"{norm}.{name}"] for name in STATISTICS)
-        return F.batch_norm(h, mean, var, scale, shift)
-
-    def relu(self, x: torch.Tensor, most: float | None = None) -> torch.Tensor:
-        from torch.nn import functional as F
-
-        return F.relu(x) if most is None else F.hardtanh(x, 0.0, most)
-
-    def add(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return x + y
-
-    def pool(self, x: torch.Tensor) -> torch.Tensor:
-        from torch.nn import functional as F
-
-        return F.max_pool2d(x, 3, 2, 1)
-
-    def classify(self, x: torch.Tensor, name: str, channels: int) -> torch.Tensor:
-        from torch.nn import functional as F
-
-        w = self.weights
-        return F.linear(x.mean((2, 3)), w[f"{name}.weight"], w[f"{name}.bias"])
+    h = double(h, "down1", 3, width)
+    kept: list[V] = []
+    for level in (2, 3, 4):
+        kept.append(h)
+        h, width = double(layers.pool(h, 2), f"down{level}", width, 2 * width), 2 * width
+    for level in (3, 2, 1):
+        half = width // 2
+        h = layers.join(kept.pop(), layers.widen(h, f"up{level}.widen", width, half))
+        h, width = double(h, f"up{level}", width, half), half
+    return layers.biased(h, "out", Window(width, net.classes, 1))
 
 
 @dataclass(frozen=True)
@@ -257,6 +117,11 @@ class Network(Workload):
     network: str
     batch: int
     side: int = 224
+    classes: int = 1000
+    width: int = 0
+    """Channels of the first stage, where the program leaves them open."""
+    depths: tuple[int, ...] = ()
+    """Blocks of each stage, where the program leaves them open."""
 
     group = "W8"
     result = "y"
@@ -267,16 +132,22 @@ class Network(Workload):
 
     @property
     def model(self) -> str:
-        return f"{self.network}-{self.side}"
+        sizes = (self.side, *(self.width,)[: self.width], *self.depths)
+        return "-".join((self.network, *map(str, sizes)))
+
+    def run(self, layers: Layers[V], image: V) -> V:
+        """The scores of an image, in layers of one kind."""
+        return NETWORKS[self.network](layers, image, self)
 
     def _drawn(self) -> Drawing:
-        drawing = Drawing(np.random.default_rng(0))
-        NETWORKS[self.network](drawing, (3, self.side))
+        drawing = Drawing(np.random.default_rng(0), self.classes)
+        self.run(drawing, (3, self.side))
         return drawing
 
     def content(self) -> OinfContent:
-        depths = {f"depth{n}": 2 for n in range(1, 5)} if self.network == "resnet18" else {}
-        content = OinfContent({"classes": CLASSES, "side": self.side, **depths})
+        depths = {f"depth{n}": depth for n, depth in enumerate(self.depths, 1)}
+        width = {"width": self.width} if self.width else {}
+        content = OinfContent({"classes": self.classes, "side": self.side, **depths, **width})
         content.tensors.update(self._drawn().tensors)
         return content
 
@@ -292,28 +163,43 @@ class Network(Workload):
 
     def nbytes(self) -> float:
         weights = sum(tensor.nbytes for tensor in self._drawn().tensors.values())
-        return weights + 4.0 * self.batch * (3 * self.side**2 + CLASSES)
+        return weights + 4.0 * self.batch * 3 * self.side**2 + 4.0 * np.prod(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result: a score for each class, of each image or of each of its pixels."""
+        image = (self.batch, self.classes)
+        return (*image, self.side, self.side) if self.network == "unet" else image
 
     def onnx(self, graph: Graph) -> None:
         image = graph.input("image", (self.batch, 3, self.side, self.side))
-        scores = NETWORKS[self.network](OnnxLayers(graph), image)
-        graph.result(scores, (self.batch, CLASSES))
+        graph.result(self.run(OnnxLayers(graph), image), self.shape)
 
     def torch(self, w: Mapping[str, torch.Tensor]) -> Callable[..., torch.Tensor]:
         layers = TorchLayers(w)
-        network = NETWORKS[self.network]
-
-        def run(image: torch.Tensor) -> torch.Tensor:
-            return network(layers, image)
-
-        return run
+        return lambda image: self.run(layers, image)
 
 
+NETWORKS: dict[str, Callable[[Layers[Any], Any, Network], Any]] = {
+    "resnet18": resnet18,
+    "mobilenet_v2": mobilenet_v2,
+    "convnext": convnext,
+    "unet": unet,
+}
+
+_ROWS = (
+    Network("resnet18", "ResNet-18", "resnet18", 1, depths=(2, 2, 2, 2)),
+    Network("mobilenet", "MobileNet-V2", "mobilenet_v2", 1),
+    Network("convnext", "ConvNeXt-tiny", "convnext", 1, width=96, depths=(3, 3, 9, 3)),
+    Network("unet", "U-Net", "unet", 1, side=128, classes=2, width=32),
+)
 WORKLOADS: tuple[Workload, ...] = tuple(
-    Network(f"{name}-{batch}", f"{title}, 224 x 224 pixels, batch {batch}", network, batch)
-    for name, title, network in (
-        ("resnet18", "ResNet-18", "resnet18"),
-        ("mobilenet", "MobileNet-V2", "mobilenet_v2"),
+    replace(
+        row,
+        name=f"{row.name}-{batch}",
+        title=f"{row.title}, {row.side} x {row.side} pixels, batch {batch}",
+        batch=batch,
     )
+    for row in _ROWS
     for batch in (1, 8)
 )

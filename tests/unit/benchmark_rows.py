@@ -26,5 +26,7 @@ TINY: tuple[Workload, ...] = (
     ),
     *(Decode(f"decode-{dtype}", "", dtype, 32, 2, 4, 2, 48, 5) for dtype in ("f32", "f16")),
     Convolutions("cnn", "", 1),
-    Network("resnet18", "", "resnet18", 1, 64),
+    Network("resnet18", "", "resnet18", 1, 64, depths=(2, 2, 2, 2)),
+    Network("convnext", "", "convnext", 2, 64, 5, 16, (1, 2, 1, 1)),
+    Network("unet", "", "unet", 2, 24, 3, 16),
 )
