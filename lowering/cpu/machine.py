@@ -30,6 +30,11 @@ class Machine:
     depth: int | None = None
     """Steps of the contraction that are done at once, where that was measured; 0: all of them."""
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether a load of some lanes of a vector is one instruction that reads no others."""
+        return self.vector_bits >= 256
+
     def lanes(self, kind: Attribute) -> int:
         """How many elements of a scalar type fill a vector register."""
         return max(1, self.vector_bits // bits_of(kind))

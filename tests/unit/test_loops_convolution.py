@@ -11,9 +11,13 @@ import pytest
 from xdsl.parser import Parser
 
 from openinfer.compiler.registry import make_context
-from openinfer.dialects.nn import ConvOp
+from openinfer.dialects.nn import ConvOp, PanelsAttr
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.lowering.cpu.schedules.conv_schedule import conv_scratch, schedule_of
+from openinfer.lowering.cpu.schedules.conv_schedule import (
+    conv_layout,
+    conv_scratch,
+    schedule_of,
+)
 from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.cpu.threads.share_loops import ShareLoops
 from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
@@ -152,8 +156,10 @@ def check(conv: Conv, target: str) -> None:
     )
     module = Parser(make_context(), text).parse_module()
     (op,) = (o for o in module.walk() if isinstance(o, ConvOp))
-    tile = conv.rows or schedule_of(op).tile.rows
-    room = conv_scratch(op)[0].dims[0].evaluate({})
+    layout = conv_layout(op)
+    chosen = layout.columns if isinstance(layout, PanelsAttr) else schedule_of(op).tile.rows
+    tile = conv.rows or chosen
+    room = max((scratch.dims[0].evaluate({}) for scratch in conv_scratch(op)), default=1)
     weights = panels(w, conv.groups, tile) if conv.packed else w
     sums = "f64" if element == "f64" else "f32"
     buffers = [
@@ -205,9 +211,31 @@ COMMON = {
     "flat": Conv((4, 7, 7), 10, batch=None, padding=(1, 1, 1, 1), body=BIAS_RELU),
     "flat stride": Conv((3, 13, 11), 5, (3, 2), stride=(2, 2), padding=(1, 0, 0, 1)),
     "pooled": Conv((3, 12, 32), 10, padding=(1, 1, 1, 1), pool=2, body=BIAS_RELU),
+    "small image": Conv((9, 7, 7), 70, (1, 1), batch=None, body=RESIDUAL),
+    "depthwise stride": Conv(
+        (3, 15, 75), 3, stride=(2, 2), padding=(1, 0, 0, 1), groups=3, body=BIAS_RELU
+    ),
     "depthwise": Conv((6, 9, 20), 6, padding=(1, 1, 1, 1), groups=6, body=BIAS_RELU),
 }
 RARE = {
+    "one pixel of many": Conv((33, 1, 1), 300, (1, 1), batch=None, body=BIAS_RELU),
+    "long image": Conv((5, 30, 40), 9, (1, 1), batch=None, body=RESIDUAL),
+    "channels apart by whole ways": Conv((20, 32, 32), 6, (1, 1)),
+    "depthwise, a loop over columns": Conv(
+        (2, 24, 120), 2, padding=(1, 1, 1, 1), groups=2, batch=None, body=RESIDUAL
+    ),
+    "depthwise, a loop over pairs": Conv(
+        (2, 25, 250), 2, padding=(2, 1, 2, 1), stride=(1, 2), groups=2, body=BIAS_RELU
+    ),
+    "depthwise, small": Conv((5, 7, 7), 5, padding=(1, 1, 1, 1), groups=5, body=RESIDUAL),
+    "depthwise, dilation": Conv(
+        (3, 11, 23), 3, (2, 3), padding=(0, 3, 5, 1), dilation=(3, 2), groups=3, packed=False
+    ),
+    "depthwise, border only": Conv((2, 1, 2), 2, padding=(2, 2, 3, 3), groups=2),
+    "depthwise, f64": Conv(
+        (2, 9, 21), 2, padding=(1, 1, 1, 1), groups=2, dtype="float64", packed=False
+    ),
+    "depthwise, f16": Conv((2, 9, 21), 2, padding=(1, 1, 1, 1), groups=2, dtype="float16"),
     "dilation": Conv((2, 16, 18), 7, dilation=(3, 2), padding=(2, 3, 1, 2), packed=False),
     "stride 3": Conv((3, 17, 40), 4, (2, 4), stride=(3, 3), padding=(0, 2, 1, 0)),
     "groups": Conv((8, 8, 24), 20, groups=4, batch=None, padding=(1, 1, 1, 1), body=RESIDUAL),

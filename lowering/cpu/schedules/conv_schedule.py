@@ -26,10 +26,18 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from openinfer.dialects.nn import ConvOp, PanelsAttr, WinogradAttr, dims_of, element_of
 from openinfer.lowering.cpu.machine import Machine, machine_of
 from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
-from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile, choose_tile
+from openinfer.lowering.cpu.schedules.conv_shape import (
+    MOST_ROWS,
+    ConvShape,
+    Planes,
+    Tile,
+    choose_tile,
+)
 from openinfer.lowering.cpu.schedules.conv_tile import TileSums, Weights
 from openinfer.lowering.cpu.schedules.convolution import Convolution
+from openinfer.lowering.cpu.schedules.depthwise import Depthwise, is_depthwise
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
+from openinfer.lowering.cpu.schedules.pixel_rows import PixelRows, panel_width
 from openinfer.lowering.cpu.schedules.winograd import WinogradConvolution
 from openinfer.lowering.cpu.schedules.winograd_shape import Winograd, winograd_rows
 from openinfer.lowering.demands import Scratch
@@ -67,14 +75,42 @@ def schedule_of(op: ConvOp, machine: Machine | None = None) -> Schedule:
     shape = ConvShape.of(op)
     rows = op.layout.columns if op.layout is not None else None
     tile = choose_tile(shape, machine, lanes, rows)
-    return Schedule(kind, lanes, shape, tile, Planes(shape, tile.flat, lanes))
+    planes = Planes(shape, tile.flat, lanes, _lies_ready(op, shape, kind, machine))
+    return Schedule(kind, lanes, shape, tile, planes)
+
+
+def _lies_ready(op: ConvOp, shape: ConvShape, kind: Attribute, machine: Machine) -> bool:
+    """Whether the windows may be read where x lies, with masks at its end."""
+    same = element_of(op.inputs[0]) == kind
+    return shape.is_line and same and machine.has_masks and shape.fits_ways
 
 
 def conv_layout(op: ConvOp) -> PanelsAttr | WinogradAttr:
     """How the kernels lie that a schedule reads. `op` is on tensors."""
     machine = machine_of(op)
-    rows = winograd_rows(op, machine, machine.lanes(sums_of(op)))
-    return WinogradAttr(rows) if rows is not None else PanelsAttr(schedule_of(op).tile.rows)
+    kind = sums_of(op)
+    lanes, shape = machine.lanes(kind), ConvShape.of(op)
+    if (rows := winograd_rows(op, machine, lanes)) is not None:
+        return WinogradAttr(rows)
+    if _lies_ready(op, shape, kind, machine):
+        if (width := panel_width(shape, machine, lanes)) is not None:
+            return PanelsAttr(width)
+    return PanelsAttr(schedule_of(op).tile.rows)
+
+
+def _has_pixel_rows(op: ConvOp) -> bool:
+    """Whether the kernels of an op are laid out as vectors of output channels."""
+    if not isinstance(op.layout, PanelsAttr) or op.layout.columns <= MOST_ROWS:
+        return False
+    machine, shape = machine_of(op), ConvShape.of(op)
+    same = op.layout.columns == panel_width(shape, machine, machine.lanes(sums_of(op)))
+    return same and _lies_ready(op, shape, sums_of(op), machine)
+
+
+def _is_depthwise(op: ConvOp) -> bool:
+    """Whether each channel is convolved by itself, from where x lies."""
+    same = element_of(op.inputs[0]) == sums_of(op)
+    return same and is_depthwise(ConvShape.of(op), machine_of(op))
 
 
 def _winograd_of(op: ConvOp) -> Winograd | None:
@@ -85,10 +121,17 @@ def _winograd_of(op: ConvOp) -> Winograd | None:
 
 
 def conv_scratch(op: ConvOp) -> list[Scratch]:
-    """The room for x with its padding, or for the sums of its pixels. `op` is on tensors."""
+    """The room for x with its padding, or for the sums of its pixels; none where x is read as it lies.
+
+    `op` is on tensors.
+    """
     if (winograd := _winograd_of(op)) is not None:
         return [Scratch("planes", f32, (Size.of(winograd.elements),))]
+    if _has_pixel_rows(op) or _is_depthwise(op):
+        return []
     schedule = schedule_of(op)
+    if schedule.planes.in_place:
+        return []
     images = dims_of(op.inputs[0])[0] * schedule.planes.image
     return [Scratch("planes", schedule.kind, (images + schedule.planes.slack,))]
 
@@ -98,16 +141,25 @@ def _convolution(b: LoopBuilder, op: Operation) -> bool:
     if (winograd := _winograd_of(op)) is not None:
         _by_tiles(b, op, winograd)
         return True
+    if _has_pixel_rows(op):
+        _by_pixels(b, op)
+        return True
+    if _is_depthwise(op):
+        _by_channels(b, op)
+        return True
     machine = machine_of(op)
     schedule = schedule_of(op, machine)
     shape, planes = schedule.shape, schedule.planes
     x, output = op.inputs[0], op.outs[0]
-    (buffer,) = scratch_of(op, "planes")
     extras = extras_of(op)
     if shape.is_line:
         x, output = _as_line(b, x), _as_line(b, output)
         extras = [_extra_as_line(b, extra) for extra in extras]
-    PlaneCopy(b, x, buffer, planes).emit()
+    if planes.in_place:
+        buffer = collapse(b, x, [[0, 1, 2]])
+    else:
+        (buffer,) = scratch_of(op, "planes")
+        PlaneCopy(b, x, buffer, planes).emit()
     assert isinstance(schedule.kind, AnyFloat)
     how = Arithmetic(schedule.kind, schedule.lanes, machine.fused)
     body = op.body[0].block if op.body else None
@@ -128,6 +180,33 @@ def _by_tiles(b: LoopBuilder, op: ConvOp, sizes: Winograd) -> None:
     how = Arithmetic(f32, sizes.lanes, machine_of(op).fused)
     operands = (op.inputs[0], op.inputs[1])
     WinogradConvolution(how, sizes, operands, pixels, epilogue).emit()
+
+
+def _by_pixels(b: LoopBuilder, op: ConvOp) -> None:
+    machine, kind, shape = machine_of(op), sums_of(op), ConvShape.of(op)
+    assert isinstance(kind, AnyFloat)
+    assert op.layout is not None
+    extras = [_extra_as_line(b, extra) for extra in extras_of(op)]
+    body = op.body[0].block if op.body else None
+    epilogue = Epilogue(b, _as_line(b, op.outs[0]), extras, body)
+    how = Arithmetic(kind, machine.lanes(kind), machine.fused)
+    epilogue.prepare(how.lanes)
+    x, weights = _as_line(b, op.inputs[0]), op.inputs[1]
+    PixelRows(how, shape, machine, op.layout.columns, x, weights, epilogue).emit()
+
+
+def _by_channels(b: LoopBuilder, op: ConvOp) -> None:
+    machine, kind, shape = machine_of(op), sums_of(op), ConvShape.of(op)
+    assert isinstance(kind, AnyFloat)
+    x, output, extras = op.inputs[0], op.outs[0], extras_of(op)
+    body = op.body[0].block if op.body else None
+    epilogue = Epilogue(b, output, extras, body)
+    lanes = machine.lanes(kind)
+    if 2 * shape.count[1] <= lanes:
+        lanes //= 2
+    how = Arithmetic(kind, lanes, machine.fused)
+    epilogue.prepare(lanes)
+    Depthwise(how, shape, x, Weights(op.inputs[1], op.layout is not None), epilogue).emit()
 
 
 def _as_line(b: LoopBuilder, buffer: SSAValue) -> SSAValue:

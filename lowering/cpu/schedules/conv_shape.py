@@ -17,7 +17,7 @@ Two layouts of the copy:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
@@ -29,8 +29,11 @@ from openinfer.lowering.cpu.machine import Machine
 LEAST_FILLED = 0.8
 # Single lines of a multiple of so many pixels are put further apart.
 ALIKE = 128
-# Vectors of pixels that a tile has at most.
-MOST_VECTORS = 8
+# Bytes that one way of the nearest cache holds, and its ways: lines that lie a multiple of them apart
+# push each other out.
+WAY_BYTES, WAYS = 4096, 8
+# Vectors of pixels, and output channels, that a tile has at most.
+MOST_VECTORS = MOST_ROWS = 8
 # Cycles that a tile takes beyond its multiplications, and that each of its sums takes.
 TILE_COST, SUM_COST = 16, 2
 # Bytes that stay in the nearest cache, and that the next one gives in a cycle.
@@ -103,6 +106,13 @@ class ConvShape:
         )
 
     @property
+    def fits_ways(self) -> bool:
+        """Whether the pixels of all channels at one place find room in the nearest cache as they lie."""
+        stride = 4 * self.extent[1]
+        places = WAY_BYTES // gcd(WAY_BYTES, stride)
+        return stride % (4 * ALIKE) != 0 or self.channels <= WAYS * places
+
+    @property
     def taps(self) -> int:
         return prod(self.kernel)
 
@@ -163,6 +173,8 @@ class Planes:
     shape: ConvShape
     flat: bool
     lanes: int
+    in_place: bool = False
+    """Whether they are x itself: a line of pixels as it lies."""
 
     @property
     def width(self) -> int:
@@ -170,7 +182,7 @@ class Planes:
         shape = self.shape
         width = shape.count[1] + shape.reach(1) // shape.stride[1]
         # Channels that lie a power of two apart would fight for the same places of a cache.
-        alike = shape.count[0] == 1 and width % ALIKE == 0
+        alike = shape.count[0] == 1 and width % ALIKE == 0 and not self.in_place
         return width + ALIKE // 8 if alike else width
 
     @property
@@ -263,7 +275,7 @@ def _tiles(shape: ConvShape, machine: Machine, lanes: int, flat: bool) -> list[T
     found: list[Tile] = []
     width = Planes(shape, flat, lanes).width
     for across in range(1, MOST_VECTORS + 1):
-        for rows in range(1, min(shape.outputs, 8) + 1):
+        for rows in range(1, min(shape.outputs, MOST_ROWS) + 1):
             if across * rows > machine.accumulators:
                 continue
             if flat:

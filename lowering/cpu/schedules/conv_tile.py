@@ -78,7 +78,9 @@ class TileSums:
 
         def tap(c: Index, i: Index, j: Index, at: Index, old: Sequence[SSAValue]) -> list[SSAValue]:
             def pixel(number: int) -> SSAValue:
-                return build.vload(self.buffer, [build.plus(at, offsets[number])], lanes)
+                # What x has no room behind is read with a mask; the padded copy has.
+                mask = part.masks[number % part.vectors] if self.planes.in_place else None
+                return build.vload(self.buffer, [build.plus(at, offsets[number])], lanes, mask)
 
             def factor(row: int) -> SSAValue:
                 return build.splat(self.how.widen(build, weight(c, i, j, row)), lanes)

@@ -31,6 +31,8 @@ from openinfer.lowering.kernels.epilogue import Epilogue, Place
 
 # Bytes of weights that pass by each tile of pixels: half of a second cache.
 WEIGHT_BYTES = 1 << 19
+# Bytes of pixels that a run of tiles covers at most: most of the nearest cache.
+RUN_BYTES = 24_000
 # Pieces of work that even out unequal threads.
 PIECES = 8
 
@@ -85,6 +87,8 @@ class Convolution:
         build, parts = self.build, self._parts(1)
         blocks = self._blocks(sum(count for _, count, _ in parts))
         for first, count, part in parts:
+            each = self._run(part, count)
+            runs = -(-count // each)
 
             def work(
                 outer: Index,
@@ -92,13 +96,27 @@ class Convolution:
                 first: int = first,
                 count: int = count,
                 part: Part = part,
+                each: int = each,
+                runs: int = runs,
             ) -> None:
-                n, place = self._split_index(number, count)
-                column = build.plus(first, build.mul(place, part.columns) if count > 1 else 0)
-                self._channels(n, 0, column, part, outer, blocks)
+                n, run = self._split_index(number, runs)
+                start = build.times(run, each)
+                tiles: Index = each
+                if count % each:
+                    tiles = build.minimum(each, build.minus(count, start))
+                column = build.plus(first, build.times(start, part.columns))
+                self._channels(n, 0, column, part, outer, blocks, tiles)
 
-            images = build.mul(self.batch, count) if self.batch != 1 else count
+            images = build.mul(self.batch, runs) if self.batch != 1 else runs
             split(build, (blocks, images), work)
+
+    def _run(self, part: Part, count: int) -> int:
+        """Tiles in a row whose pixels stay in the nearest cache while all weights pass by.
+
+        A channel of the result is then written in longer pieces, which the caches see coming.
+        """
+        pixels = self.shape.channels * part.columns * bits_of(self.how.kind) // 8
+        return max(1, min(RUN_BYTES // pixels, count // PIECES))
 
     def _split_index(self, number: Index, count: int) -> tuple[Index, Index]:
         """Image and tile, of `count` in an image."""
@@ -163,8 +181,16 @@ class Convolution:
                 build.loop(first, first + count * part.columns, part.columns, one, hint="w")
 
     def _channels(
-        self, n: Index, line: Index, column: Index, part: Part, block: Index, blocks: int
+        self,
+        n: Index,
+        line: Index,
+        column: Index,
+        part: Part,
+        block: Index,
+        blocks: int,
+        tiles: Index = 1,
     ) -> None:
+        """All output channels of a block, for `tiles` tiles from a column on."""
         build, shape, rows = self.build, self.shape, self.tile.rows
         full, rest = divmod(shape.outputs, rows)
         place = build.plus(build.mul(n, self.planes.image), column)
@@ -172,13 +198,23 @@ class Convolution:
 
         def group(g: Index) -> None:
             here = build.plus(place, build.mul(g, shape.channels * self.planes.channel))
-            at = (n, line, column)
+
+            def run(t: Index, rows: int) -> None:
+                def one(i: Index) -> None:
+                    along = build.times(i, part.columns)
+                    at = (n, line, build.plus(column, along))
+                    self._tile(g, t, rows, at, build.plus(here, along), part)
+
+                if tiles == 1:
+                    one(0)
+                else:
+                    build.loop(0, tiles, 1, one, hint="w")
 
             def whole(t: Index) -> None:
-                self._tile(g, t, rows, at, here, part)
+                run(t, rows)
 
             def last() -> None:
-                self._tile(g, full, rest, at, here, part)
+                run(full, rest)
 
             if blocks == 1:
                 if full == 1:
