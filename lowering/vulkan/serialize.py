@@ -43,17 +43,19 @@ from openinfer.dialects.spirv.control_flow_ops import (
 )
 from openinfer.dialects.spirv.enums import EnumAttr
 from openinfer.dialects.spirv.forms import FormOp
-from openinfer.dialects.spirv.memory_ops import LoadOp, StoreOp, VariableOp
-from openinfer.dialects.spirv.structure_ops import (
-    VERSIONS,
+from openinfer.dialects.spirv.global_ops import (
     AddressOfOp,
-    EntryPointOp,
-    ExecutionModeOp,
-    FunctionCallOp,
     GlobalVariableOp,
     ReferenceOfOp,
     SpecConstantCompositeOp,
     SpecConstantOp,
+)
+from openinfer.dialects.spirv.memory_ops import LoadOp, StoreOp, VariableOp
+from openinfer.dialects.spirv.structure_ops import (
+    VERSIONS,
+    EntryPointOp,
+    ExecutionModeOp,
+    FunctionCallOp,
     SpirvFuncOp,
     SpirvModuleOp,
 )

@@ -31,12 +31,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import MMAMatrixType
 from openinfer.dialects.spirv.composite_ops import CompositeExtractOp, ConstantOp
+from openinfer.dialects.spirv.global_ops import (
+    AddressOfOp,
+    GlobalVariableOp,
+)
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp
 from openinfer.dialects.spirv.structure_ops import (
-    AddressOfOp,
     EntryPointOp,
     ExecutionModeOp,
-    GlobalVariableOp,
     SpirvFuncOp,
     SpirvModuleOp,
     VersionAttr,
