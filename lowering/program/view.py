@@ -47,9 +47,9 @@ from openinfer.lowering.program.sources import (
 )
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.errors import ProgramError
-from openinfer.runtime.executor import VariableInfo
 from openinfer.runtime.packages.values import ScalarValue
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.variables import VariableInfo
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package, TensorInfo
