@@ -52,7 +52,14 @@ def print_program(module: ModuleOp, style: Style = Style()) -> str:
                     parts.append("}\n\n")
                     section = ""
                 parts.append(f"size {op.size.data} = {size_text(op.value.data)};\n")
-                if not isinstance(following, graph.SizeOp):
+                if not isinstance(following, graph.SizeOp | graph.SizeBoundOp):
+                    parts.append("\n")
+            case graph.SizeBoundOp():
+                if section:
+                    parts.append("}\n\n")
+                    section = ""
+                parts.append(f"size {op.text};\n")
+                if not isinstance(following, graph.SizeOp | graph.SizeBoundOp):
                     parts.append("\n")
             case graph.VariableOp():
                 if op.memory.data != section:
