@@ -23,6 +23,7 @@ from openinfer.dialects.graph import (
     RefAttr,
     ReturnOp,
     SizeAttr,
+    SizeBoundOp,
     SliceAttr,
     VariableOp,
 )
@@ -103,7 +104,18 @@ def _single_batch(module: ModuleOp) -> Size:
         for op in module.walk():
             for key, value in op.properties.items():
                 op.properties[key] = _with_size(value, {name: 1})
+    _widen_bounds(module, length)
     return length
+
+
+def _widen_bounds(module: ModuleOp, length: Size) -> None:
+    """A step takes one token, however many an export asked for; of a batch of 1 nothing is to be said."""
+    for op in [op for op in module.body.ops if isinstance(op, SizeBoundOp)]:
+        if op.size.data == length and op.high is not None:
+            op.properties.pop("low", None)
+        elif op.size.data == length or op.size.data.constant is not None:
+            op.detach()
+            op.erase()
 
 
 def _with_size(value: Attribute, sizes: Mapping[str, int]) -> Attribute:
