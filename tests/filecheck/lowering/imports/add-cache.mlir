@@ -17,7 +17,7 @@
 // CHECK-NEXT: graph.op reshape(attention) -> (a) settings {shape = [1 : i64, #graph.size<L>, 4 : i64]}
 // CHECK: graph.cache_step step by L
 // CHECK-NEXT: graph.return (y)
-graph.size_bound L at_least 3 at_most 16
+graph.size_bound L at_least 1 at_most 16
 graph.variable tokens dynamic i64 [1, L]
 graph.variable words constant f32 [8, 4] {ref = "words"}
 graph.variable places constant f32 [16, 4] {ref = "places"}
