@@ -19,6 +19,8 @@ from openinfer.runtime.sizes import Size
 
 LONGEST = 96
 """Columns of a line with ops as operands: longer ones are read twice."""
+LONGEST_OF_TABLES = 144
+"""The same where entries of tables alone are operands: each stands for a declaration and a statement."""
 MOST = 2
 """So many ops stand in a statement as operands."""
 _LANDMARKS = ("attention", "lstm", "gru", "layer_norm", "rms_norm")
@@ -99,7 +101,7 @@ class _Chooser:
         everywhere = [ref.variable.data for ref in _reads(op)]
         found: dict[int, Operation] = {}
         passed: set[str] = set()
-        """What is read between."""
+        """What is read between, or written."""
         only_tables = False
         for one in reversed(shown):
             if isinstance(one, graph.CacheWriteOp):
@@ -107,9 +109,7 @@ class _Chooser:
                 only_tables = True
                 passed |= {ref.variable.data for ref in self._all_reads(one)}
                 continue
-            if not isinstance(
-                one, graph.CacheReadOp if only_tables else graph.OpOp | graph.CacheReadOp
-            ):
+            if not isinstance(one, graph.OpOp | graph.CacheReadOp):
                 break
             outputs = list(one.writes())
             name = outputs[0].variable.data
@@ -122,7 +122,8 @@ class _Chooser:
                 and place not in found
             ]
             good = (
-                len(outputs) == len(places) == 1
+                (isinstance(one, graph.CacheReadOp) or not only_tables)
+                and len(outputs) == len(places) == 1
                 and not outputs[0].bracketed.data
                 and name in self.own
                 and name not in behind | passed
@@ -131,8 +132,12 @@ class _Chooser:
                 and _kind(one) not in _LANDMARKS
                 and (self._overwritten(op, name) or not self.telling(one, op))
             )
-            if not good:
+            if not good and isinstance(one, graph.CacheReadOp):
                 break
+            if not good:
+                only_tables = True
+                passed |= {ref.variable.data for ref in (*self._all_reads(one), *outputs)}
+                continue
             found[places[0]] = one
             passed |= {ref.variable.data for ref in self._all_reads(one)}
         return found
@@ -145,7 +150,9 @@ class _Chooser:
         depths = [depth(one, self.nested) for one in chosen.values()]
         if sum(1 for one in depths if one) > MOST or max(depths) > 1:
             return False
-        return self.length(op, {**self.nested, op: chosen}) <= LONGEST
+        tables = all(isinstance(one, graph.CacheReadOp) for one in chosen.values())
+        longest = LONGEST_OF_TABLES if tables else LONGEST
+        return self.length(op, {**self.nested, op: chosen}) <= longest
 
     def _clashes(self, chosen: Mapping[int, Operation], shown: Sequence[Operation]) -> bool:
         """Whether what stays in front changes what is taken away from before it."""

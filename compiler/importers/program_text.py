@@ -65,22 +65,35 @@ def program_text(module: ModuleOp, *, comments: bool = False, title: str = "") -
 def _with_operands(module: ModuleOp, plain: Style) -> tuple[ModuleOp, Style]:
     """A copy of the module, and its style with the ops that a person would write as operands; both as they
     are where nothing can be proven equal. What stays has the names that the others leave free."""
+    read = {
+        op.target.variable.data
+        for op in module.walk()
+        if isinstance(op, CacheReadOp) and not op.target.bracketed.data
+    }
+    before = print_program(module, plain)
+    # Entries of a table that are read where they stand have a length that no declaration says.
+    for own in dict.fromkeys([frozenset(plain.implied) | read, frozenset(plain.implied)]):
+        changed, style = _nested(module, plain, own)
+        if style.nested and _reads_the_same(module, before, print_program(changed, style)):
+            return changed, style
+    return module, plain
+
+
+def _nested(module: ModuleOp, plain: Style, own: frozenset[str]) -> tuple[ModuleOp, Style]:
+    """A copy of the module where the temporaries in `own` may become operands, and its style."""
     changed = module.clone()
-    nested = nested_operands(changed, plain.implied, *_taste(changed, plain))
+    nested = nested_operands(changed, own, *_taste(changed, plain))
     inside = {one for inner in nested.values() for one in inner.values()}
     shown = {
         name
         for op in changed.walk()
-        if op not in inside and not isinstance(op, AssignOp)
-        for name in (written_names(op) if not op.regions else ())
+        if op not in inside and not op.regions and not isinstance(op, AssignOp)
+        for name in written_names(op)
     }
     hidden = {name for op in inside for name in written_names(op)} - shown
     names = give_names(changed, hidden)
-    style = Style(short=True, implied={names.get(n, n) for n in plain.implied}, nested=nested)
-    before, after = print_program(module, plain), print_program(changed, style)
-    if nested and _reads_the_same(module, before, after):
-        return changed, style
-    return module, plain
+    implied = {names.get(name, name) for name in hidden | set(plain.implied)}
+    return changed, Style(short=True, implied=implied, nested=nested)
 
 
 def _taste(module: ModuleOp, style: Style) -> tuple[Telling, Callable[[Operation, Nested], int]]:

@@ -28,7 +28,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.lowering.graph.imports.editing import Editor, literal
-from openinfer.lowering.graph.imports.provenance import provenance_of, set_provenance
+from openinfer.lowering.graph.imports.provenance import Provenance, provenance_of, set_provenance
 from openinfer.lowering.graph.imports.token_axes import TokenAxes
 from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, written_settings
 from openinfer.lowering.program.nodes import describe
@@ -186,8 +186,10 @@ class _State:
         if self.places is None:
             first = self.entry.body.block.first_op
             assert first is not None
-            count = self.editor.insert(first, "iota", [], {"shape": [self.length]})
-            self.places = self.editor.insert(first, "add", [count, RefAttr.of(self.step)])
+            named = Provenance(variable="positions")
+            count = self.editor.insert(first, "iota", [], {"shape": [self.length]}, named)
+            start = RefAttr.of(self.step)
+            self.places = self.editor.insert(first, "add", [count, start], None, named)
         return self.places
 
     def count_on(self, op: OpOp) -> None:
