@@ -25,7 +25,6 @@ from openinfer.compiler.frontend.syntax import (
     Ref,
     Scope,
     Section,
-    SizeDefinition,
     Type,
     walk,
 )
@@ -49,10 +48,10 @@ def complete(program: Program, links: Sequence[Declaration]) -> None:
         if isinstance(item, Section):
             declarations = [_buffer(d, indexed) for d in item.declarations]
             items.append(replace(item, declarations=tuple(declarations)))
-        elif isinstance(item, SizeDefinition):
-            items.append(item)
-        else:
+        elif isinstance(item, Block):
             items.append(replace(item, body=tuple(_assigned(item.body, set(known)))))
+        else:
+            items.append(item)
     if links:
         items.insert(0, Section("constant", tuple(links), links[0].span))
     program.items = items

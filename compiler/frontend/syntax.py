@@ -144,6 +144,16 @@ class SizeDefinition:
 
 
 @dataclass(frozen=True)
+class SizeBound:
+    """`size 1 <= L <= 512;`, at the top of a program; one of both limits may be missing."""
+
+    low: Expr | None
+    size: Expr
+    high: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class Section:
     """`volatile { … }`."""
 
@@ -331,7 +341,7 @@ class Block:
     """Whether the brace is there."""
 
 
-Item = Section | Block | SizeDefinition
+Item = Section | Block | SizeDefinition | SizeBound
 
 
 @dataclass
@@ -339,7 +349,7 @@ class Program:
     sections: list[Section] = field(default_factory=list[Section])
     blocks: list[Block] = field(default_factory=list[Block])
     items: list[Item] = field(default_factory=list["Item"])
-    """Sections, blocks and definitions of sizes in text order."""
+    """Sections, blocks, definitions and bounds of sizes in text order."""
     links: list[Declaration] = field(default_factory=list[Declaration])
     """Constants that `model["…"]` in the text stands for."""
     skipped: set[str] = field(default_factory=set[str])

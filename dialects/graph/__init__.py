@@ -25,6 +25,7 @@ from openinfer.dialects.graph.declarations import (
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
+    SizeBoundOp,
     SizeOp,
     VariableOp,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "ReturnOp",
     "ScopeOp",
     "SizeAttr",
+    "SizeBoundOp",
     "SizeOp",
     "SliceAttr",
     "TransferOp",
@@ -87,6 +89,7 @@ Graph = Dialect(
     [
         VariableOp,
         SizeOp,
+        SizeBoundOp,
         PackageSizeOp,
         PackageTensorOp,
         PackageValueOp,

@@ -157,6 +157,55 @@ class SizeOp(GraphOp):
 
 
 @irdl_op_definition
+class SizeBoundOp(GraphOp):
+    """What a size may be, limits included: `graph.size_bound L at_least 1 at_most 512`, one or both."""
+
+    name = "graph.size_bound"
+
+    size = prop_def(SizeAttr)
+    low = opt_prop_def(SizeAttr)
+    high = opt_prop_def(SizeAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self, size: SizeLike, low: SizeLike | None = None, high: SizeLike | None = None
+    ) -> None:
+        super().__init__(
+            properties={
+                "size": SizeAttr.of(size),
+                "low": None if low is None else SizeAttr.of(low),
+                "high": None if high is None else SizeAttr.of(high),
+            }
+        )
+
+    @property
+    def text(self) -> str:
+        """As a program writes it: `1 <= L <= 512`."""
+        parts = [part for part in (self.low, self.size, self.high) if part is not None]
+        return " <= ".join(str(part.data) for part in parts)
+
+    def verify_(self) -> None:
+        if self.low is None and self.high is None:
+            raise VerifyException("graph.size_bound: needs `at_least`, `at_most` or both")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeBoundOp:
+        size = parse_size(parser)
+        low = parse_size(parser) if parser.parse_optional_keyword("at_least") else None
+        high = parse_size(parser) if parser.parse_optional_keyword("at_most") else None
+        return cls(size, low, high)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_size(printer, self.size.data)
+        for word, limit in (("at_least", self.low), ("at_most", self.high)):
+            if limit is not None:
+                printer.print_string(f" {word} ")
+                print_size(printer, limit.data)
+
+
+@irdl_op_definition
 class PackageTensorOp(GraphOp):
     """A tensor of the package: `graph.package_tensor "W.0" f32 [384, 384]`, `absent` if no data.
 

@@ -31,6 +31,7 @@ from openinfer.dialects.graph import (
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
+    SizeBoundOp,
     SizeOp,
     VariableOp,
 )
@@ -191,6 +192,9 @@ class _Binder:
                 used |= op.amount.data.names
             if isinstance(op, SizeOp):
                 used |= op.value.data.names
+            if isinstance(op, SizeBoundOp):
+                for row in (op.size, op.low, op.high):
+                    used |= row.data.names if row is not None else set()
             if isinstance(op, LoopOp):
                 used |= op.start.data.names | op.stop.data.names
             if isinstance(op, OpOp):

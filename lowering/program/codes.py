@@ -266,6 +266,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A division in the definition of a size comes out even, as in `size head = hidden / heads;`. To "
         "round down, write the expression where it is used: there, `/` rounds.",
     ),
+    "OI0290": (
+        "bad bound of a size",
+        "`size 1 <= L <= 512;` at the top of a program says what the size L may be, limits included; one of "
+        "them may be missing. The limits are made of numbers and sizes, the lower one stands first.",
+    ),
     "OI0301": ("unknown dtype", "`docs/language.md` lists the dtypes."),
     "OI0302": (
         "@init of the wrong kind",
