@@ -53,7 +53,7 @@ def most_rows(op: Operation) -> int | None:
 def forms_of(op: Operation) -> list[int]:
     """The most rows of each kernel of an op but the last one, which takes all others."""
     axis = _axis(op)
-    if axis is None or ROWS in op.attributes or _shape(_result(op))[axis] != DYNAMIC_INDEX:
+    if axis is None or _shape(_result(op))[axis] != DYNAMIC_INDEX:
         return []
     if isinstance(op, AttentionOp):
         return [1]
@@ -89,7 +89,7 @@ def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> No
     """Gives an op with several kernels a function for each, beside the one that it has, and lets its calls in
     `@step` choose."""
     forms = forms_of(kernel)
-    if not forms:
+    if not forms or most_rows(kernel) is not None:
         return
     found = [bounded_copy(function, kernel.name, most) for most in forms]
     for call in calls:
