@@ -40,6 +40,7 @@ from openinfer.lowering.vulkan.schedules.element_indices import (
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
 from openinfer.lowering.vulkan.schedules.experts import lower_expert_matmul
 from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
+from openinfer.lowering.vulkan.schedules.few_rows_of_blocks import read_blocks_of_few_rows
 from openinfer.lowering.vulkan.schedules.forms import choose_forms
 from openinfer.lowering.vulkan.schedules.fourier import lower_irfft, lower_rfft
 from openinfer.lowering.vulkan.schedules.gather import lower_gather
@@ -130,6 +131,9 @@ class LowerDeviceKernels(ModulePass):
         if step is None:
             return
         verify_places(step)
+        for name, found in _calls(step).items():
+            read_blocks_of_few_rows(functions, name, found)
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         for name, found in _calls(step).items():
             kernels = _kernels_of(functions[name])
             if len(kernels) == 1:
