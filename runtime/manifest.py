@@ -101,6 +101,8 @@ class CallRow:
 
 MOST_GROUPS = 65535
 """Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
+DEVICE_COUNTS = 1024
+"""Numbers that the workgroups of a step count each other with."""
 BEFORE = -1
 """In place of the number of a node: what counts before the first one."""
 

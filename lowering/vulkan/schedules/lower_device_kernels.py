@@ -142,7 +142,7 @@ class LowerDeviceKernels(ModulePass):
         for name, found in _calls(step).items():
             kernels = _kernels_of(functions[name])
             if len(kernels) == 1:
-                divide_keys(functions[name], kernels[0], found)
+                divide_keys(step, functions[name], kernels[0], found)
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         moving = _moving_arena(step)
         for name, found in _calls(step).items():
