@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -28,10 +24,13 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "zoo")]
 
 from architectures import architectures
 from measuring import EXECUTORS, Program, Row, measured
+from processes import in_processes
+from zoo_library import torch
 from zoo_page import LIBRARIES, PAGE, Measured, line, merged, page
 
 from benchmarks.environment import cpu_field
 from openinfer.runtime.devices import device_of
+from openinfer.runtime.options import default_threads
 
 WAYS = ("onnx", "torch", "compile")
 LAYERS = ("runtime", "dialects", "lowering", "compiler", "tests/zoo")
@@ -91,7 +90,7 @@ def measure(jobs: Sequence[Job], devices: Sequence[str], processes: int, kept: P
     _say(", ".join(f"{name}: {value}" for name, value in found.state.items()))
     waiting = [job for job in jobs if job.title not in found.done]
     begin = time.monotonic()
-    for number, (job, row) in enumerate(_rows(waiting, processes), 1):
+    for number, (job, row) in enumerate(in_processes(_measured, waiting, processes, _ended), 1):
         found.add(row)
         found.done.append(job.title)
         if kept is not None:
@@ -110,34 +109,6 @@ def measure(jobs: Sequence[Job], devices: Sequence[str], processes: int, kept: P
     return 1 if wrong else 0
 
 
-def _rows(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Row]]:
-    """The rows as they come. A job that ends its process is a row that says so."""
-    if processes == 1:
-        yield from ((job, _measured(job)) for job in jobs)
-        return
-    os.environ["OPENINFER_THREADS"] = str(max(1, (os.cpu_count() or 1) // processes))
-    left: list[Job] = []
-    with _pool(processes) as pool:
-        futures: dict[Future[Row], Job] = {pool.submit(_measured, job): job for job in jobs}
-        for future in as_completed(futures):
-            try:
-                yield futures[future], future.result()
-            except BrokenProcessPool:
-                left.append(futures[future])
-    # One of them ended a process, and took the others with it: now each has a process of its own.
-    for job in left:
-        with _pool(1) as pool:
-            try:
-                yield job, pool.submit(_measured, job).result()
-            except BrokenProcessPool:
-                yield job, _ended(job)
-
-
-def _pool(processes: int) -> ProcessPoolExecutor:
-    """Processes that begin anew: those of PyTorch and of a driver have threads and cannot be forked."""
-    return ProcessPoolExecutor(processes, get_context("spawn"), _begin)
-
-
 def _ended(job: Job) -> Row:
     program = Program(why={job.way: "the process ended"})
     family = next(one.family for one in architectures() if one.name == job.name)
@@ -146,13 +117,8 @@ def _ended(job: Job) -> Row:
     return row
 
 
-def _begin() -> None:
-    import torch
-
-    torch.set_num_threads(max(1, int(os.environ["OPENINFER_THREADS"])))
-
-
 def _measured(job: Job) -> Row:
+    torch.set_num_threads(default_threads())
     architecture = next(one for one in architectures() if one.name == job.name)
     return measured(architecture, [job.way], job.executors)
 
