@@ -26,7 +26,7 @@ from architectures import architectures
 from measuring import EXECUTORS, Program, Row, measured
 from processes import in_processes
 from zoo_library import torch
-from zoo_page import LIBRARIES, PAGE, Measured, line, merged, page
+from zoo_page import LIBRARIES, PAGE, SEVERAL, Measured, line, merged, page
 
 from benchmarks.environment import cpu_field
 from openinfer.runtime.devices import device_of
@@ -58,6 +58,9 @@ def main() -> int:
     parser.add_argument("--device", nargs="+", default=[], help="devices beside the CPU")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; 1 by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rows are kept here, one by one")
+    parser.add_argument(
+        "--any-sources", action="store_true", help="rows of FILE stay whatever was edited since"
+    )
     parser.add_argument("--page", type=Path, nargs="+", metavar="FILE", help="write docs/zoo.md")
     options = parser.parse_args()
     if options.page:
@@ -74,14 +77,19 @@ def main() -> int:
         for way in options.ways
         if (not options.only or one.name in options.only) and (one.quick or not options.slice)
     ]
-    return measure(jobs, options.device, options.jobs, options.json)
+    state = state_of(options.device)
+    if options.any_sources:
+        state["sources"] = SEVERAL
+    return measure(jobs, state, options.jobs, options.json)
 
 
-def measure(jobs: Sequence[Job], devices: Sequence[str], processes: int, kept: Path | None) -> int:
+def measure(jobs: Sequence[Job], state: dict[str, str], processes: int, kept: Path | None) -> int:
     """Measures what the file does not have yet of this state; 1 where something is wrong."""
-    found = Measured(state_of(devices))
+    found = Measured(state)
     if kept is not None and kept.exists():
         known = Measured.read(kept)
+        if state["sources"] == SEVERAL:
+            known.state["sources"] = SEVERAL
         if known.state == found.state:
             found = known
         else:

@@ -11,6 +11,8 @@ from architectures import architectures
 from measuring import BOUND, EXECUTORS, Program, Row
 
 LIBRARIES = ("torch", "torchvision", "transformers", "onnx", "onnxscript")
+SEVERAL = "several states"
+"""Instead of a digest of the sources, where rows stayed after an edit that does not touch them."""
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 
 
@@ -114,7 +116,7 @@ a result; right is at most {BOUND:.0e}; – did not run.
 {machines}.
 {libraries}.
 Made by `python scripts/zoo.py{device} --json zoo.json` and `python scripts/zoo.py --page zoo.json`,
-all rows of one state of the sources.
+{"rows of several states" if state["sources"] == SEVERAL else "all rows of one state"} of the sources.
 
 ## By torch.export
 
