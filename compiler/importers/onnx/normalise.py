@@ -8,6 +8,9 @@ from openinfer.compiler.importers.onnx.node import Node, Result, operator
 from openinfer.compiler.importers.onnx.refusals import DAMAGED, Refusal
 from openinfer.compiler.importers.onnx.training import trained_batch_norm
 
+MOST_CHANNELS = 512
+"""Of the window of an LRN; networks have 5."""
+
 
 @operator("BatchNormalization")
 def batch_normalization(node: Node) -> Result | list[Result]:
