@@ -52,7 +52,7 @@ talk: $(VENV)/llm ## Ask a language model of a million parameters, trained by ex
 	@$(BIN)/python -m examples.tiny
 
 test: $(VENV)/tests ## All tests; those that miss weights or PyTorch skip and say so
-	$(BIN)/python -m pytest -n $(JOBS) -q -rs
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -rs
 
 lint: $(VENV)/linters $(VENV)/tests ## Formatting, lint rules, strict types
 	$(BIN)/ruff check .

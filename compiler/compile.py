@@ -116,7 +116,16 @@ def _emitted(
 
     timings, backend = current_timings(), backend_of(options.device)
     with backend.early():
-        pipeline.run(module, context, name, start, options=options, timings=timings, emitted=True)
+        pipeline.run(
+            module,
+            context,
+            name,
+            start,
+            options=options,
+            timings=timings,
+            emitted=True,
+            divide=backend.divide,
+        )
         with timings.measured("object", "(manifest)"):
             manifest = manifest_of(module, backend.name, file, package)
         # LLVM has begun with kernels; what `emit` gives waits for all of them.

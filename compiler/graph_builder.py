@@ -66,7 +66,7 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._sizes: list[str] = []
-        """Lines of sizes that are defined."""
+        """Lines of sizes that are defined or bounded."""
         self._declared: list[tuple[str, str]] = []
         """Memory kind and line of each declaration."""
         self._blocks: dict[str, tuple[str, list[str]]] = {"entry": ("", [])}
@@ -120,6 +120,19 @@ class GraphBuilder:
         self._take(name)
         self._sizes.append(f"size {name} = {_slot(value)};")
         return Size.name(name)
+
+    def bound_size(
+        self,
+        size: str | Size,
+        least: int | str | Size | None = None,
+        most: int | str | Size | None = None,
+    ) -> None:
+        """Says what a size may be, limits included: `size 1 <= L <= 512;`."""
+        parts = [least, size, most]
+        if least is None and most is None:
+            raise _refused(f"the bound of {size} has no limit", "give least, most or both")
+        text = " <= ".join(_slot(part) for part in parts if part is not None)
+        self._sizes.append(f"size {text};")
 
     def name(self, name: str) -> Variable:
         """A name that the model or an enclosing loop gives: of metadata, or of an index."""

@@ -8,8 +8,9 @@ nothing may remain but what the phase says that it leaves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.compiler import registry
@@ -36,6 +37,9 @@ class Step:
     """Whether it makes a program faster and nothing else: no program needs it to compile."""
     needs: str | None = None
     """An optional pass that finishes what this one begins: both are left out together."""
+    by_function: bool = False
+    """Whether it looks at one function at a time, as all steps from the first of these to the last: several
+    processes may do them."""
 
     @property
     def name(self) -> str:
@@ -201,8 +205,12 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 Step("share-loops", "ticket and thread are the last things a step is called with"),
                 Step("lower-stamps", "only now is known which thread writes the record"),
                 Step("split-kernels", "functions are final; what is large is compiled in parts"),
-                Step("cse", "LLVM would do it as well; printed kernels are a fifth shorter"),
-                Step("dce", "dead index arithmetic"),
+                Step(
+                    "cse",
+                    "LLVM would do it as well; printed kernels are a fifth shorter",
+                    by_function=True,
+                ),
+                Step("dce", "dead index arithmetic", by_function=True),
             ),
             Level.of(
                 "builtin func scf memref vector arith math", ops=_BELOW_KERNELS, tensors=False
@@ -212,9 +220,21 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
         Phase(
             "llvm",
             (
-                Step("expand-f8", "8-bit floats become bytes; before functions of them expand"),
-                Step("expand-math", "exp, erf and tanh as polynomials that vectorise"),
-                Step("convert-to-llvm", "one walk: every op of the level has its conversion"),
+                Step(
+                    "expand-f8",
+                    "8-bit floats become bytes; before functions of them expand",
+                    by_function=True,
+                ),
+                Step(
+                    "expand-math",
+                    "exp, erf and tanh as polynomials that vectorise",
+                    by_function=True,
+                ),
+                Step(
+                    "convert-to-llvm",
+                    "one walk: every op of the level has its conversion",
+                    by_function=True,
+                ),
                 Step("add-entry", "what the host calls takes one packed frame"),
                 Step("add-team", "the lead and its workers call the entry"),
                 Step("add-trace", "a traced step writes its record"),
@@ -295,6 +315,8 @@ for _name, _phases in list(PIPELINES.items()):
 
 PhaseCallback = Callable[[str, "ModuleOp"], None]
 """Called with the phase's name and its module when the phase has ended and was checked."""
+Divide = Callable[["ModuleOp", Callable[["ModuleOp"], None]], None]
+"""Called with a module, and with what lowers functions of it that stand in a module of their own."""
 PassCallback = Callable[[str, "ModulePass", "ModuleOp", float], None]
 """Called after every pass: phase, pass, module, seconds."""
 
@@ -419,6 +441,7 @@ def run(
     verify_each: bool = False,
     timings: Timings | None = None,
     emitted: bool = False,
+    divide: Divide | None = None,
 ) -> None:
     """Lowers a module in place, from level `start` (None: as the frontend built it) to `stop`.
 
@@ -426,7 +449,8 @@ def run(
     wrong with the program (ProgramError and others, unchanged), and
     CompileError for a failure of the compiler itself, wrapped once with phase, pass and op.
     `timings` takes down what each pass and check cost. `emitted` says that the module becomes LLVM
-    IR at once: what LLVM's own verifier then finds is not looked for here (`Phase.by_llvm`).
+    IR at once: what LLVM's own verifier then finds is not looked for here (`Phase.by_llvm`). `divide`
+    may give functions to other processes, in front of the steps that look at one function at a time.
     """
     timings = timings if timings is not None else Timings()
     if options is not None:
@@ -438,6 +462,12 @@ def run(
         for number, phase in enumerate(ahead, 1):
             at_stage(f"{phase.name}, {number} of {len(ahead)}")
             for step in phase.steps:
+                if step.by_function and divide is not None:
+                    divide(
+                        module,
+                        partial(_by_function, phases=ahead, context=context, options=current()),
+                    )
+                    divide = None
                 if any(name in current().without for name in _with_needs(step, phase)):
                     continue
                 for item in build_passes(step.spec):
@@ -454,6 +484,18 @@ def run(
                     check_legality(module, phase.name, phase.leaves)
             if on_phase is not None:
                 on_phase(phase.name, module)
+
+
+def _by_function(
+    module: ModuleOp, phases: Sequence[Phase], context: Context, options: PipelineOptions
+) -> None:
+    """The steps that look at one function at a time, over a module that has some functions of another one."""
+    with using(options):
+        for phase in phases:
+            for step in phase.steps:
+                if step.by_function:
+                    for item in build_passes(step.spec):
+                        run_pass(item, module, context, phase.name)
 
 
 def _with_needs(step: Step, phase: Phase) -> list[str]:

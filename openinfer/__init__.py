@@ -285,7 +285,9 @@ def from_torch(
     `module` is a `torch.nn.Module` in eval mode, an `ExportedProgram`, or the path of a `.pt2` file.
     `example_inputs` is a tuple of tensors, or a dict by the names of `forward`'s parameters; a module needs
     it. `dynamic` names the axes that vary, for each input, None for one that does not: axes of one name are
-    equal. `stateful` makes a program with a cache of a causal decoder that was written without one.
+    equal. `("L", 1, 512)`, or a `torch.export.Dim`, says what an axis may be, None for no limit; limits that
+    the module has itself, as the length of a table of positions, are found. The program says both as bounds
+    of its sizes. `stateful` makes a program with a cache of a causal decoder that was written without one.
 
     The package borrows the tensors of the module: nobody may write into them while it is in use.
 

@@ -14,62 +14,28 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, cast
 
-from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.errors import (
-    ArtefactError,
-    InputError,
-    StepError,
-    UnsupportedError,
-    reason_of,
-)
+from openinfer.runtime.errors import InputError, UnsupportedError
 from openinfer.runtime.results import PositionalInputError, Results, positional_inputs
-from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, checked_state_bytes
 from openinfer.runtime.state_check import check_state
+from openinfer.runtime.step_sizes import (
+    divides,
+    evaluated,
+    impossible,
+    no_memory_for_state,
+    solve_sizes,
+)
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor, as_tensor
 from openinfer.runtime.trace import Event, EventStore, Trace, TraceLog
 from openinfer.runtime.turns import Turn, Turns
+from openinfer.runtime.variables import VariableInfo, checked_entry, handed
 
 if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint
     from openinfer.runtime.devices.base import DeviceCall
     from openinfer.runtime.outline import Outline
-
-NUMPY_DTYPES = frozenset(
-    row.name
-    for row in DTYPES.values()
-    if row.storage == row.value and not row.packed and row.kind != "bitset"
-)
-"""Dtypes whose fetched values are plain NumPy arrays; the others come as `Tensor`."""
-
-
-@dataclass(frozen=True)
-class VariableInfo:
-    """What callers may know of a variable: name, memory kind, dtype and declared dimensions."""
-
-    name: str
-    memory: str
-    """"dynamic", "volatile", "constant", "persistent", or "temporary" for an `assign`."""
-    dtype: str
-    dims: tuple[Size, ...]
-    indices: tuple[str, ...] = ()
-    """Index names of a prefix table or a cache: `W(l)`."""
-    auto: tuple[str, ...] = ()
-    """Those of `@auto_dim`, one for each dimension: the last of the indices."""
-    fixed: tuple[tuple[str, int], ...] = ()
-    """Bounds of `@fixed`."""
-
-    @property
-    def table(self) -> tuple[str, ...]:
-        """The indices that select an entry."""
-        return self.indices[: len(self.indices) - len(self.auto)]
-
-    @property
-    def text(self) -> str:
-        """`x: f32[B, D]`."""
-        return f"{self.name}: {self.dtype}[{', '.join(str(d) for d in self.dims)}]"
 
 
 @dataclass(frozen=True)
@@ -109,7 +75,7 @@ class BaseExecutor(ABC):
         self.sizes: dict[str, int] = dict(sizes)
         self.results = tuple(results)
         self._divided = [
-            dim for info in self.variables.values() for dim in info.dims if _divides(dim)
+            dim for info in self.variables.values() for dim in info.dims if divides(dim)
         ]
         """Dimensions that divide by something that a step may give the value 0."""
         self._finished = 0
@@ -298,7 +264,7 @@ class BaseExecutor(ABC):
         if info is None:
             hint = self._near(str(name), self.variables)
             raise InputError("OI0501", f"no variable is named {name!r}", hint=hint)
-        return _checked_entry(str(name), info), info
+        return checked_entry(str(name), info), info
 
     def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """Run one step node by node; each item has `.event`, and `fetch` works in between.
@@ -565,150 +531,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def handed(tensor: Tensor, copy: bool) -> AnyArray | Tensor:
-    """A value as `fetch` gives it."""
-    if copy:
-        tensor = Tensor(tensor.dtype, tensor.shape, tensor.storage.copy())
-    if tensor.dtype.name not in NUMPY_DTYPES:
-        return tensor
-    return tensor.values()
-
-
-def _divides(size: Size) -> bool:
-    """Whether a size divides by a size that is no constant."""
-    for monomial, _ in size.terms:
-        for atom in monomial:
-            operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
-            if atom[0] == "floordiv" and operands[1].constant is None:
-                return True
-            if any(_divides(operand) for operand in operands):
-                return True
-    return False
-
-
-def no_memory_for_state(what: str) -> ArtefactError:
-    """What a snapshot that memory does not hold is to be reported as."""
-    return ArtefactError(
-        "OI0812", f"not enough memory for {what}; the state is as it was", hint="free some memory"
-    )
-
-
-def impossible(error: Exception, sizes: Mapping[str, int]) -> StepError:
-    """What a step that could not be laid out with its sizes is to be reported as."""
-    values = ", ".join(
-        f"{name} = {value}" for name, value in sorted(sizes.items()) if "." not in name
-    )
-    shown = f" with {values}" if values else ""
-    if isinstance(error, MemoryError):
-        return StepError(
-            "OI0604",
-            f"not enough memory for the step{shown}{reason_of(error)}",
-            hint="use smaller sizes",
-        )
-    return StepError("OI0603", f"a size of the step divides by zero{shown}", hint="use other sizes")
-
-
-def evaluated(dim: Size, sizes: Mapping[str, int]) -> int:
-    """The value of a dimension. Raises InputError OI0526 where it divides by a size that is 0."""
-    try:
-        return dim.evaluate(sizes)
-    except ZeroDivisionError:
-        values = ", ".join(f"{name} = {sizes[name]}" for name in sorted(dim.names))
-        raise InputError(
-            "OI0526",
-            f"dimension {dim} divides by zero ({values})",
-            hint="give another size, or an input with another shape",
-        ) from None
-
-
-def _checked_entry(name: str, info: VariableInfo) -> str:
-    """`K` for `K[]`, else the name itself. Raises InputError OI0547 for what is no `K[0, 3]`."""
-    base, bracket, rest = name.partition("[")
-    if not bracket:
-        return name
-    numbers = rest.removesuffix("]").split(",") if rest.endswith("]") else ["?"]
-    if not info.indices:
-        raise InputError("OI0547", f"{base} has no entries: it is no table", hint=f"fetch {base}")
-    if numbers == [""] and info.memory == "persistent":
-        return base
-    try:
-        for number in numbers:
-            int(number)
-    except ValueError:
-        raise InputError(
-            "OI0547", f"{name} names no entry of {base}", hint=f"fetch {base}[0], say"
-        ) from None
-    return name
-
-
-def solve_sizes(
-    shapes: Sequence[tuple[VariableInfo, tuple[int, ...]]],
-    known: Mapping[str, int],
-    *,
-    partial: bool = False,
-) -> dict[str, int]:
-    """All sizes that the actual shapes fix, together with the `known` ones.
-
-    A dimension that is one bare name binds it; expressions are checked afterwards. With `partial`
-    expressions over names that are not bound yet are left for later. Raises InputError that shows
-    declaration, array and where the size came from.
-    """
-    sizes = dict(known)
-    origin = {name: "the model or `sizes`" for name in known}
-    for info, shape in shapes:
-        if len(shape) != len(info.dims):
-            raise InputError(
-                "OI0503",
-                f"{info.text} has {len(info.dims)} dimensions, found an array of shape "
-                f"{list(shape)}",
-                hint="add or remove axes with reshape",
-            )
-        for axis, (dim, extent) in enumerate(zip(info.dims, shape)):
-            name = dim.single_name
-            if name is None or name == "_" or name in sizes:
-                continue
-            sizes[name] = extent
-            origin[name] = f"dimension {axis} of {info.name}"
-    for info, shape in shapes:
-        for axis, (dim, extent) in enumerate(zip(info.dims, shape)):
-            _check_extent(info, shape, axis, dim, extent, sizes, origin, partial)
-    return sizes
-
-
-def _check_extent(
-    info: VariableInfo,
-    shape: tuple[int, ...],
-    axis: int,
-    dim: Size,
-    extent: int,
-    sizes: Mapping[str, int],
-    origin: Mapping[str, str],
-    partial: bool,
-) -> None:
-    if dim.single_name == "_":
-        return
-    missing = sorted(dim.names - sizes.keys())
-    if missing:
-        if partial:
-            return
-        raise InputError(
-            "OI0508",
-            f"nothing fixes the size {missing[0]} in {info.text}",
-            hint=f'give it: sizes={{"{missing[0]}": …}}, or declare an input with that dimension',
-        )
-    expected = evaluated(dim, sizes)
-    if expected == extent:
-        return
-    if dim.constant is not None:
-        reason = f"it must be {expected}"
-    else:
-        values = ", ".join(f"{n} = {sizes[n]} from {origin[n]}" for n in sorted(dim.names))
-        reason = f"it must be {dim} = {expected} ({values})"
-    raise InputError(
-        "OI0503",
-        f"{info.text}: found an array of shape {list(shape)}, dimension {axis} is {extent}, "
-        f"{reason}",
-        hint="reshape, pad or cut the array, or change the declaration",
-    )

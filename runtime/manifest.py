@@ -10,6 +10,7 @@ from typing import Any
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.rows import row_of
+from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import OF_VARIABLE, OF_WEIGHT, Slot, SlotKind
 
@@ -100,6 +101,8 @@ class CallRow:
 
 MOST_GROUPS = 65535
 """Workgroups along an axis that every device starts (`maxComputeWorkGroupCount`)."""
+DEVICE_COUNTS = 1024
+"""Numbers that the workgroups of a step count each other with."""
 BEFORE = -1
 """In place of the number of a node: what counts before the first one."""
 
@@ -229,6 +232,8 @@ class Manifest:
     nodes: list[NodeRow]
     requires: list[RequirementRow] = field(default_factory=list[RequirementRow])
     """Checked whenever run-time sizes change."""
+    bounds: list[SizeBoundRow] = field(default_factory=list[SizeBoundRow])
+    """What the program says that sizes may be, checked before `requires`."""
     states: list[StateRow] = field(default_factory=list[StateRow])
     dynamic_sizes: list[str] = field(default_factory=list[str])
     """Sizes that the step itself fixes, in the order of their cells."""
@@ -266,7 +271,8 @@ class Manifest:
         old = self.name
         nodes = [replace(row, file=file) if row.file == old else row for row in self.nodes]
         blocks = [replace(row, file=file) if row.file == old else row for row in self.blocks]
-        return replace(self, name=file, nodes=nodes, blocks=blocks)
+        bounds = [replace(row, file=file) if row.file == old else row for row in self.bounds]
+        return replace(self, name=file, nodes=nodes, blocks=blocks, bounds=bounds)
 
     def to_json(self) -> str:
         """Stable text: same manifest, same bytes."""
@@ -302,6 +308,7 @@ def checked(manifest: Manifest) -> Manifest:
         *manifest.offsets.values(),
         *(dim for row in manifest.variables for dim in row.dims),
         *(text for row in manifest.requires for text in (row.low, row.high)),
+        *(text for row in manifest.bounds for text in (row.low, row.size, row.high) if text),
     }
     for text in sizes:
         Size.of(text)

@@ -10,6 +10,9 @@ OPENINFER_CACHE_LIMIT  1024                   MiB that the folder may hold; the 
                                               used entries leave first
 OPENINFER_THREADS      the CPUs that this process may use
                                               threads of an executor when none are asked for
+OPENINFER_COMPILE_PROCESSES
+                       the CPUs that this process may use, at most 4
+                                              processes that lower a program; 1: none is forked
 OPENINFER_TRACE        unset                  "1": log lines of what runs; "full": with shapes,
                                               dtypes and settings
 OPENINFER_HOST_FEATURES
@@ -40,6 +43,9 @@ from openinfer.runtime.errors import InputError
 DEFAULT_CACHE_LIMIT = 1024 << 20
 MAX_THREADS = 1024
 """More threads than this are a mistake: each has its own stack and its own part of the arena."""
+
+MAX_PROCESSES = 4
+"""More find little to do: few programs have more large kernels."""
 
 TIERS = ("scalar", "subgroup", "matrix", "matrix2")
 """What kernels of a GPU are made of, least first: invocations that share memory alone; subgroups;
@@ -111,6 +117,12 @@ def available_cpus() -> int:
 def default_threads() -> int:
     """Threads of an executor that names no number."""
     return Options.from_environment().threads or available_cpus()
+
+
+def compile_processes() -> int:
+    """Processes that may lower a program. Raises InputError OI0530 for what is no number."""
+    wanted = _natural(os.environ, "OPENINFER_COMPILE_PROCESSES")
+    return wanted or min(available_cpus(), MAX_PROCESSES)
 
 
 def host_kind() -> str:

@@ -14,9 +14,15 @@ NOMINAL = 128
 
 
 def nominal_sizes(manifest: Manifest) -> dict[str, int]:
-    """128 for each size that a plan counts with: those of the inputs, and the bounds of dynamic ones."""
+    """128 for each size that a plan counts with: those of the inputs, where the program lets them be so
+    much, and the bounds of dynamic ones."""
     bounds = [f"bound.{size}" for size in manifest.dynamic_sizes]
-    return dict.fromkeys([*manifest.runtime_sizes, *bounds], NOMINAL)
+    found = dict.fromkeys([*manifest.runtime_sizes, *bounds], NOMINAL)
+    for row in manifest.bounds:
+        high = Size.of(row.high or NOMINAL).substitute(manifest.sizes).constant
+        if row.size in found and high is not None:
+            found[row.size] = min(found[row.size], high)
+    return found
 
 
 def lower_bound(manifest: Manifest, sizes: Mapping[str, int], memory: str = "host") -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from openinfer.runtime.manifest import Manifest, VariableRow
+from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.tables import Rows
 
 _VALUE_HEADINGS = ("name", "type")
@@ -52,13 +54,17 @@ class SizeRow:
     """None for one that inputs fix, step by step."""
     source: str
     """"fixed" when it was compiled, else "inputs"."""
+    bounds: tuple[str, ...] = ()
+    """What the program says that it may be: `1 <= L <= 512`."""
 
     def cells(self) -> tuple[str, str, str]:
-        """Name, value, source."""
-        return (self.name, "" if self.value is None else str(self.value), self.source)
+        """Name, value or bounds, source."""
+        value = ", ".join(self.bounds) if self.value is None else str(self.value)
+        return (self.name, value, self.source)
 
     def __str__(self) -> str:
-        return self.name if self.value is None else f"{self.name} = {self.value}"
+        bounds = f" ({', '.join(self.bounds)})" if self.bounds else ""
+        return f"{self.name}{bounds}" if self.value is None else f"{self.name} = {self.value}"
 
 
 def inputs_of(manifest: Manifest) -> Rows[ValueRow]:
@@ -88,8 +94,16 @@ def state_of(manifest: Manifest) -> Rows[ValueRow]:
 def sizes_of(manifest: Manifest) -> Rows[SizeRow]:
     """The sizes with a value, then those that inputs fix."""
     fixed = [SizeRow(name, value, "fixed") for name, value in manifest.sizes.items()]
-    free = [SizeRow(name, None, "inputs") for name in manifest.runtime_sizes]
+    free = [
+        SizeRow(name, None, "inputs", bounds_of(name, manifest.bounds))
+        for name in manifest.runtime_sizes
+    ]
     return Rows.of(_SIZE_HEADINGS, [*fixed, *free])
+
+
+def bounds_of(name: str, rows: Iterable[SizeBoundRow]) -> tuple[str, ...]:
+    """The bounds that a size has a part in, as they are written."""
+    return tuple(row.text for row in rows if name in row.names)
 
 
 def _row(row: VariableRow, axes: tuple[str, ...] = ()) -> ValueRow:

@@ -22,6 +22,8 @@ class SlotKind(StrEnum):
     ERRORS = "errors"
     DEVICE_ERRORS = "device_errors"
     """The record of errors that kernels of the device write; zeros when a step begins."""
+    DEVICE_COUNTS = "device_counts"
+    """Numbers of 32 bits that workgroups count each other with; zeros between two kernels."""
     SECTION_ERRORS = "section_errors"
     CELLS = "cells"
     """The extents of states, and the sizes that the step itself fixes."""

@@ -10,7 +10,7 @@ from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, StateValue, dense_bytes
 
 if TYPE_CHECKING:
-    from openinfer.runtime.executor import VariableInfo
+    from openinfer.runtime.variables import VariableInfo
 
 
 def check_state(

@@ -8,10 +8,11 @@ import numpy as np
 
 from openinfer.runtime.conditions import Index, NoValue, take
 from openinfer.runtime.errors import InputError, StepError
-from openinfer.runtime.executor import BaseExecutor, VariableInfo
+from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.outline import Position
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.variables import VariableInfo
 
 COUNTERS = ("step", "node")
 """Names that no program declares: steps finished so far, and index of the node that ran."""

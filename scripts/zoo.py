@@ -4,25 +4,50 @@ python scripts/zoo.py                          # all of them; minutes
 python scripts/zoo.py --only BERT Llama        # some
 python scripts/zoo.py --slice                  # those that CI runs
 python scripts/zoo.py --device vulkan          # on a further device, too
-python scripts/zoo.py --device vulkan --json zoo.json --page   # docs/zoo.md; rows of the file are kept
+python scripts/zoo.py --device vulkan --jobs 14 --json zoo.json   # in processes; goes on where it stopped
+python scripts/zoo.py --page zoo.json          # docs/zoo.md of what was measured
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import hashlib
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "zoo")]
 
 from architectures import architectures
-from measuring import BOUND, EXECUTORS, Program, Row, measured
+from measuring import EXECUTORS, Program, Row, measured
+from processes import in_processes
+from zoo_library import torch
+from zoo_page import LIBRARIES, PAGE, SEVERAL, Measured, line, merged, page
 
-PAGE = REPOSITORY / "docs" / "zoo.md"
+from benchmarks.environment import cpu_field
+from openinfer.runtime.devices import device_of
+from openinfer.runtime.options import default_threads
+
 WAYS = ("onnx", "torch", "compile")
+LAYERS = ("runtime", "dialects", "lowering", "compiler", "tests/zoo")
+"""What decides the rows."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One architecture by one way."""
+
+    name: str
+    way: str
+    executors: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} by {self.way} on {' '.join(self.executors)}"
 
 
 def main() -> int:
@@ -31,99 +56,100 @@ def main() -> int:
     parser.add_argument("--slice", action="store_true", help="those that CI runs")
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--device", nargs="+", default=[], help="devices beside the CPU")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; 1 by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rows are kept here, one by one")
-    parser.add_argument("--page", action="store_true", help="write docs/zoo.md")
+    parser.add_argument(
+        "--any-sources", action="store_true", help="rows of FILE stay whatever was edited since"
+    )
+    parser.add_argument("--page", type=Path, nargs="+", metavar="FILE", help="write docs/zoo.md")
     options = parser.parse_args()
-    chosen = [
-        one
+    if options.page:
+        PAGE.write_text(page(merged([Measured.read(file) for file in options.page])))
+        return 0
+    names = [one.name for one in architectures()]
+    unknown = sorted(set(options.only) - set(names))
+    if unknown:
+        parser.error(f"no such models: {', '.join(unknown)}; there are {', '.join(names)}")
+    executors = (*EXECUTORS, *options.device)
+    jobs = [
+        Job(one.name, way, () if way == "compile" else executors)
         for one in architectures()
+        for way in options.ways
         if (not options.only or one.name in options.only) and (one.quick or not options.slice)
     ]
-    kept: Path | None = options.json
-    known = json.loads(kept.read_text()) if kept is not None and kept.exists() else []
-    rows = {row.name: row for row in map(Row.of_json, known)}
-    for architecture in chosen:
-        if architecture.name in rows:
-            continue
-        row = measured(architecture, options.ways, [*EXECUTORS, *options.device])
-        rows[row.name] = row
-        for way, program in (("ONNX", row.onnx), ("torch.export", row.torch)):
-            if program is not None:
-                print(way, line(row, program, shown(options.device, way)), flush=True)
+    state = state_of(options.device)
+    if options.any_sources:
+        state["sources"] = SEVERAL
+    return measure(jobs, state, options.jobs, options.json)
+
+
+def measure(jobs: Sequence[Job], state: dict[str, str], processes: int, kept: Path | None) -> int:
+    """Measures what the file does not have yet of this state; 1 where something is wrong."""
+    found = Measured(state)
+    if kept is not None and kept.exists():
+        known = Measured.read(kept)
+        if state["sources"] == SEVERAL:
+            known.state["sources"] = SEVERAL
+        if known.state == found.state:
+            found = known
+        else:
+            differ = [name for name in found.state if known.state.get(name) != found.state[name]]
+            _say(f"{kept} is of another state ({', '.join(differ)}) and begins anew")
+    _say(", ".join(f"{name}: {value}" for name, value in found.state.items()))
+    waiting = [job for job in jobs if job.title not in found.done]
+    begin = time.monotonic()
+    for number, (job, row) in enumerate(in_processes(_measured, waiting, processes, _ended), 1):
+        found.add(row)
+        found.done.append(job.title)
         if kept is not None:
-            described = [one.as_json() for one in rows.values()]
-            kept.write_text(json.dumps(described, indent=1) + "\n")
-    if options.page:
-        PAGE.write_text(page([*rows.values()], options.device))
-    return 0 if all(rows[one.name].right for one in chosen) else 1
+            found.write(kept)
+        program = row.onnx if job.way == "onnx" else row.torch
+        shown_by = ["torch.compile"] if job.way == "compile" else job.executors
+        if program is not None:
+            counted = f"{number}/{len(waiting)} {time.monotonic() - begin:.0f} s {job.way}"
+            _say(f"{counted} {line(row, program, shown_by)}")
+    wrong = [row for row in found.rows.values() if not row.right]
+    for row in wrong:
+        for way, program in (("torch.export", row.torch), ("onnx", row.onnx)):
+            if program is not None and not program.right:
+                _say(f"WRONG {row.name} by {way}: {program.errors} {program.why}")
+    _say(f"{len(found.done)} done, {len(wrong)} models of {len(found.rows)} wrong")
+    return 1 if wrong else 0
 
 
-def shown(devices: Sequence[str], way: str) -> list[str]:
-    """What ran the programs of a table."""
-    return [*EXECUTORS, *devices, *(["torch.compile"] if way == "torch.export" else [])]
+def _ended(job: Job) -> Row:
+    program = Program(why={job.way: "the process ended"})
+    family = next(one.family for one in architectures() if one.name == job.name)
+    row = Row(job.name, family)
+    setattr(row, "onnx" if job.way == "onnx" else "torch", program)
+    return row
 
 
-def line(row: Row, program: Program, executors: Sequence[str]) -> str:
-    """A row of a table."""
-    errors = [program.errors.get(name) for name in executors]
-    cells = " | ".join("–" if error is None else f"{error:.0e}" for error in errors)
-    numbers = f"{program.nodes} | {program.lines} | {program.loops}"
-    return f"| {row.name} | {row.family} | {numbers} | {cells} | {_why(program)} |"
+def _measured(job: Job) -> Row:
+    torch.set_num_threads(default_threads())
+    architecture = next(one for one in architectures() if one.name == job.name)
+    return measured(architecture, [job.way], job.executors)
 
 
-def _why(program: Program) -> str:
-    told = "; ".join(f"{who}: {text}" for who, text in program.why.items())
-    if program.exporter == "script":
-        told = "; ".join(part for part in ("by the older exporter", told) if part)
-    text = " ".join(told.split()).replace("|", "/")
-    return text if len(text) <= 160 else f"{text[:157]}..."
+def state_of(devices: Sequence[str]) -> dict[str, str]:
+    """What rows must share to stand on one page: sources, libraries, processor and devices."""
+    digest = hashlib.sha256()
+    for layer in LAYERS:
+        for file in sorted((REPOSITORY / layer).rglob("*.py")):
+            digest.update(f"{file.relative_to(REPOSITORY)}\n".encode() + file.read_bytes())
+    state = {"sources": digest.hexdigest()[:16], "cpu": cpu_field("model name")}
+    for name in LIBRARIES:
+        try:
+            state[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            state[name] = "none"
+    for device in devices:
+        state[device] = ", ".join(device_of(device).identity() or (device,))
+    return state
 
 
-def _table(rows: Sequence[Row], way: str, devices: Sequence[str]) -> list[str]:
-    executors = shown(devices, way)
-    titles = ["compiled" if name == "cpu" else name for name in executors]
-    lines = [
-        f"| model | kind | nodes | lines | loops | {' | '.join(titles)} | why not |",
-        f"|---|---|---:|---:|---:|{'---:|' * len(executors)}---|",
-    ]
-    by_name = {row.name: row for row in rows}
-    for one in architectures():
-        row = by_name.get(one.name)
-        program = None if row is None else row.onnx if way == "ONNX" else row.torch
-        lines.append(
-            f"| {one.name} | {one.family} | | | | {'| ' * len(executors)}| not measured |"
-            if row is None or program is None
-            else line(row, program, executors)
-        )
-    return lines
-
-
-def page(rows: Sequence[Row], devices: Sequence[str]) -> str:
-    """The page of the zoo."""
-    exported = [row.torch for row in rows if row.torch is not None]
-    by_onnx = [row.onnx for row in rows if row.onnx is not None]
-    others = f", on {' and '.join(devices)}" if devices else ""
-    head = f"""\
-# The zoo
-
-Small models of many architectures with random weights: each is exported by PyTorch, imported
-([import.md](import.md)) and run at three shapes: on the simulator, compiled for the CPU{others}, and by
-`torch.compile(backend="openinfer")`. Errors are against eager PyTorch, as a part of the largest number of
-a result; right is at most {BOUND:.0e}; – did not run.
-`python scripts/zoo.py --device vulkan --page` writes this page; its Vulkan is
-Mesa's lavapipe, which gives a kernel 128 MiB of a buffer at most.
-
-## By torch.export
-
-{sum(one.right for one in exported)} of {len(exported)} gave no wrong result and were not refused."""
-    middle = f"""
-## By ONNX
-
-What `torch.onnx.export(dynamo=True)` writes, read as any ONNX file ([onnx.md](onnx.md)).
-{sum(one.right for one in by_onnx)} of {len(by_onnx)} gave no wrong result and were not refused.
-"""
-    tables = [_table(rows, way, devices) for way in ("torch.export", "ONNX")]
-    return "\n".join([head, "", *tables[0], middle, *tables[1]]) + "\n"
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

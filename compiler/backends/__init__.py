@@ -37,6 +37,9 @@ class Backend:
     early: Callable[[], AbstractContextManager[None]] = nullcontext
     """Around a pipeline and `emit`: what is lowered inside may be begun before all of it is."""
 
+    divide: Callable[[ModuleOp, Callable[[ModuleOp], None]], None] | None = None
+    """See `pipeline.run`: lets other processes lower some of the kernels."""
+
     def pipeline_for(self, options: PipelineOptions) -> str:
         """The pipeline, or the one without passes that only make programs faster."""
         return self.pipeline if options.optimise else f"{self.pipeline}-plain"

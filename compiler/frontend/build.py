@@ -30,6 +30,8 @@ def build(program: syntax.Program, report: Report) -> tuple[ModuleOp, Places]:
             ops += [builder.declaration(d, item.memory) for d in item.declarations]
         elif isinstance(item, syntax.SizeDefinition):
             ops.append(builder.size_definition(item))
+        elif isinstance(item, syntax.SizeBound):
+            ops.append(builder.size_bound(item))
         else:
             ops.append(builder.block(item))
     return builder.module(ops), places
@@ -41,6 +43,7 @@ def _declared(program: syntax.Program) -> set[str]:
     return {
         *(d.name.text for section in program.sections for d in section.declarations),
         *(node.name.text for node in nodes if isinstance(node, syntax.Assign)),
+        *(p.name.text for block in program.blocks for p in block.parameters or ()),
     }
 
 
@@ -54,6 +57,15 @@ class _ModuleBuilder(Builder):
         parts = Parts({("name",): definition.name.span})
         value = self.size(definition.value, parts, ("value",), exact=True)
         return self.placed(graph.SizeOp(definition.name.text, value), definition.span, parts)
+
+    def size_bound(self, bound: syntax.SizeBound) -> Operation:
+        parts = Parts()
+        low, size, high = (
+            None if expression is None else self.size(expression, parts, (part,))
+            for part, expression in (("low", bound.low), ("size", bound.size), ("high", bound.high))
+        )
+        assert size is not None
+        return self.placed(graph.SizeBoundOp(size, low, high), bound.span, parts)
 
     def declaration(self, declaration: syntax.Declaration, memory: str) -> Operation:
         parts = Parts({("name",): declaration.name.span})

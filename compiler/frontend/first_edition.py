@@ -12,6 +12,7 @@ from dataclasses import replace
 from openinfer.compiler.frontend.syntax import (
     Assign,
     Block,
+    BlockCall,
     CacheRead,
     CacheReset,
     CacheWrite,
@@ -25,7 +26,6 @@ from openinfer.compiler.frontend.syntax import (
     Ref,
     Scope,
     Section,
-    SizeDefinition,
     Type,
     walk,
 )
@@ -49,10 +49,13 @@ def complete(program: Program, links: Sequence[Declaration]) -> None:
         if isinstance(item, Section):
             declarations = [_buffer(d, indexed) for d in item.declarations]
             items.append(replace(item, declarations=tuple(declarations)))
-        elif isinstance(item, SizeDefinition):
-            items.append(item)
+        elif isinstance(item, Block):
+            # Temporaries of a block with parameters are anew for each call: it declares none.
+            plain = item.parameters is None
+            body = tuple(_assigned(item.body, set(known))) if plain else item.body
+            items.append(replace(item, body=body))
         else:
-            items.append(replace(item, body=tuple(_assigned(item.body, set(known)))))
+            items.append(item)
     if links:
         items.insert(0, Section("constant", tuple(links), links[0].span))
     program.items = items
@@ -97,7 +100,7 @@ def _assigned(body: Iterable[Node], known: set[str]) -> list[Node]:
 def _defined(node: Node) -> tuple[Ref, ...]:
     """The targets of `y = op …` and `y = effect read(…)`."""
     match node:
-        case Op(defines=True, outputs=outputs):
+        case Op(defines=True, outputs=outputs) | BlockCall(outputs=outputs):
             return outputs
         case CacheRead(defines=True, target=target):
             return (target,)

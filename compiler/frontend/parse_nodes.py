@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeGuard
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
 from openinfer.compiler.frontend.parse_first_edition import FirstEditionParser
@@ -17,6 +19,7 @@ from openinfer.compiler.frontend.syntax import (
     CacheReset,
     CacheStep,
     CacheWrite,
+    Declaration,
     Dep,
     Expr,
     Literal,
@@ -29,6 +32,7 @@ from openinfer.compiler.frontend.syntax import (
     Return,
     Scope,
     Setting,
+    SizeBound,
     SizeDefinition,
     Transfer,
     Yield,
@@ -41,14 +45,22 @@ from openinfer.lowering.program.report import did_you_mean, nearest
 
 SECTION_WORDS = ("dynamic", "volatile", "constant", "persistent")
 FIRST_EDITION_SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
+_COMPARISONS = ("<=", "<", ">=", ">")
+_NO_BOUND = (";", "=", ":", "{", "}", ">>", "end")
+"""What no bound of a size has before its comparison."""
 _CACHE_WORDS = ("read", "write", "increment", "decrement", "reset")
 
 
 class NodeParser(FirstEditionParser):
     """One method for each kind of statement; `nodes` reads a whole body and recovers."""
 
-    def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
-        """`{ … }`: its nodes, and the span of the closing brace."""
+    def body(
+        self, what: str, *, outermost: bool, declared: list[Declaration] | None = None
+    ) -> tuple[tuple[Node, ...], Span]:
+        """`{ … }`: its nodes, and the span of the closing brace.
+
+        In a block with parameters, `constant { … }` may stand in front: what it declares goes to `declared`.
+        """
         opened = self.previous
         with self.nested("blocks"):
             if brace := self.accept("{"):
@@ -57,11 +69,19 @@ class NodeParser(FirstEditionParser):
                 stop = self.complain(f"`{{` to open {what}", code="OI0116", fix="open it with `{`")
                 if not self.at("name"):
                     raise stop  # else only the brace is missing: the body follows
+            while declared is not None and self.at_word(*SECTION_WORDS):
+                if self.ahead().kind != "{":
+                    break
+                declared += self.block_section()
             found = self.nodes(outermost)
         if close := self.accept("}"):
             self.note_closed(what, opened, close.span)
             return found, close.span
         return found, self.never_closed(what, opened)
+
+    def block_section(self) -> list[Declaration]:
+        """`constant { … }` in a block with parameters."""
+        raise NotImplementedError
 
     def nodes(self, outermost: bool) -> tuple[Node, ...]:
         found: list[Node] = []
@@ -76,7 +96,7 @@ class NodeParser(FirstEditionParser):
                 if self.at_word("block") and self.at_section_or_block():
                     found += self.inner_block()
                 elif self.at_size():
-                    found += self.sizes()
+                    found += [d for d in self.sizes() if self.is_definition(d)]
                 else:
                     found.append(self.node())
             except SyntaxStop:
@@ -89,7 +109,7 @@ class NodeParser(FirstEditionParser):
     def at_section_or_block(self) -> bool:
         """Whether a new section or block starts here although the last one is not closed."""
         if self.at_word("block"):
-            return self.ahead().kind == "name" and self.ahead(2).text in ("{", "with")
+            return self.ahead().kind == "name" and self.ahead(2).text in ("{", "with", "(")
         return self.at_word(*SECTION_WORDS, *FIRST_EDITION_SECTIONS) and self.ahead().kind == "{"
 
     def node(self) -> Node:
@@ -155,14 +175,34 @@ class NodeParser(FirstEditionParser):
         return found
 
     def at_size(self) -> bool:
-        """Whether a size is defined here: `size` is a name like any other elsewhere."""
-        return self.at_word("size") and self.ahead().kind == "name" and self.ahead(2).kind == "="
+        """Whether a size is defined or bounded here: `size` is a name like any other elsewhere."""
+        if not self.at_word("size"):
+            return False
+        return (self.ahead().kind == "name" and self.ahead(2).kind == "=") or self.at_bound(1)
 
-    def sizes(self) -> list[SizeDefinition]:
-        """`size heads = 4;`, `size first = firsts[i], last = first + counts[i];`"""
+    def at_bound(self, count: int = 0) -> bool:
+        """Whether a comparison follows in this statement, so many tokens ahead or later."""
+        depth = 0
+        while (kind := self.ahead(count).kind) not in _NO_BOUND:
+            if kind in _COMPARISONS:
+                return True
+            depth += {"(": 1, ")": -1}.get(kind, 0)
+            if kind == "," and not depth:
+                break
+            count += 1
+        return False
+
+    def sizes(self) -> list[SizeDefinition | SizeBound]:
+        """`size heads = 4, 1 <= L <= 512;`, `size first = firsts[i], last = first + counts[i];`"""
         start = self.advance().span
-        found: list[SizeDefinition] = []
+        found: list[SizeDefinition | SizeBound] = []
         while True:
+            if self.at_bound():
+                found.append(self.bound(start))
+                if not self.accept(","):
+                    break
+                start = self.token.span
+                continue
             name = self.expect_name("the name of a size")
             self.expect("=", f"`=` and a size after `{name.text}`", fix=f"size {name.text} = 4;")
             value = self.expression()
@@ -172,6 +212,34 @@ class NodeParser(FirstEditionParser):
             start = self.token.span
         self.expect_semicolon("the size")
         return found
+
+    def is_definition(self, found: SizeDefinition | SizeBound) -> TypeGuard[SizeDefinition]:
+        """Whether it may stand in a body; reports a bound."""
+        if isinstance(found, SizeDefinition):
+            return True
+        message = (
+            "bounds of sizes stand at the top of the program: a size is the same in all blocks"
+        )
+        self.report.error("OI0290", found.span, message, fix="move it out of the block")
+        return False
+
+    def bound(self, start: Span) -> SizeBound:
+        """`1 <= L <= 512`, `L <= 512`, `1 <= L`."""
+        parts = [self.expression()]
+        while self.at(*_COMPARISONS):
+            sign = self.advance()
+            if sign.kind != "<=" or len(parts) == 3:
+                message = f"a bound of a size is written with one or two `<=`, found {sign}"
+                fix = "size 1 <= L <= 512;  (both limits are included)"
+                raise self.fail("OI0290", sign.span, message, fix=fix)
+            parts.append(self.expression())
+        span = start.to(self.previous)
+        if len(parts) == 3:
+            return SizeBound(parts[0], parts[1], parts[2], span)
+        left, right = parts
+        if isinstance(left, Number) or (isinstance(right, Name) and not isinstance(left, Name)):
+            return SizeBound(left, right, None, span)
+        return SizeBound(None, left, right, span)
 
     def assign(self, start: Span) -> Node:
         name = self.expect_name("a name for the temporary")
@@ -198,6 +266,9 @@ class NodeParser(FirstEditionParser):
         return Op(name, operands, settings, tuple(outputs), hints, self.done(start, "the op"))
 
     def branch(self, start: Span) -> Node:
+        if self.at_call():
+            call = self.block_call(start, ())
+            return replace(call, span=self.done(start, "the branch"))
         first = self.ref("a block name")
         usage = "branch expects one target block, or a condition and two target blocks"
         if self.at(";", "}") or self.on_new_line():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from openinfer.compiler.frontend.nesting import Nested, part_of
 from openinfer.compiler.frontend.text_parts import float_text, string_text
 from openinfer.dialects import graph
 from openinfer.lowering.program.buffer_declarations import BUFFER
@@ -36,6 +37,8 @@ class Style:
     """`y = op relu(x);` for `op relu(x) >> y;`."""
     implied: Collection[str] = ()
     """Temporaries of which the op that writes them first gives the type: they have no `assign`."""
+    nested: Nested = field(default_factory=Nested)
+    """Ops that stand in other statements, as their operands."""
     above: Callable[[Operation], Sequence[str] | None] = _nothing
     """Lines that stand above a declaration or a statement: comments, or "" for an empty one."""
 
@@ -52,7 +55,14 @@ def print_program(module: ModuleOp, style: Style = Style()) -> str:
                     parts.append("}\n\n")
                     section = ""
                 parts.append(f"size {op.size.data} = {size_text(op.value.data)};\n")
-                if not isinstance(following, graph.SizeOp):
+                if not isinstance(following, graph.SizeOp | graph.SizeBoundOp):
+                    parts.append("\n")
+            case graph.SizeBoundOp():
+                if section:
+                    parts.append("}\n\n")
+                    section = ""
+                parts.append(f"size {op.text};\n")
+                if not isinstance(following, graph.SizeOp | graph.SizeBoundOp):
                     parts.append("\n")
             case graph.VariableOp():
                 if op.memory.data != section:
@@ -66,8 +76,14 @@ def print_program(module: ModuleOp, style: Style = Style()) -> str:
                 if section:
                     parts.append("}\n\n")
                     section = ""
-                parts.append(f"block {op.block_name.data}{_hints(op.hints)} {{\n")
-                parts += _lines(op.body.block.ops, 1, style)
+                parts.append(f"block {op.block_name.data}{_parameters(op)}{_hints(op.hints)} {{\n")
+                constants = [one for one in op.body.block.ops if isinstance(one, graph.VariableOp)]
+                if constants:
+                    parts.append(f"{_INDENT}constant {{\n")
+                    parts += [f"{2 * _INDENT}{_variable(one)}\n" for one in constants]
+                    parts.append(f"{_INDENT}}}\n\n")
+                rest = [one for one in op.body.block.ops if not isinstance(one, graph.VariableOp)]
+                parts += _lines(rest, 1, style)
                 parts.append("}\n\n")
             case graph.PackageSizeOp() | graph.PackageTensorOp() | graph.PackageValueOp():
                 # What is known of the package is no part of the program.
@@ -82,8 +98,9 @@ def print_program(module: ModuleOp, style: Style = Style()) -> str:
 def _lines(ops: Iterable[Operation], depth: int, style: Style) -> list[str]:
     found: list[str] = []
     indent = _INDENT * depth
+    inside = {one for inner in style.nested.values() for one in inner.values()}
     for op in ops:
-        if isinstance(op, graph.AssignOp) and op.variable.data in style.implied:
+        if op in inside or (isinstance(op, graph.AssignOp) and op.variable.data in style.implied):
             continue
         found += _above(op, style, indent, opened=not found)
         match op:
@@ -93,7 +110,7 @@ def _lines(ops: Iterable[Operation], depth: int, style: Style) -> list[str]:
             case graph.ScopeOp():
                 head = f"scope {string_text(op.label.data)}{_hints(op.hints)}"
             case _:
-                found.append(f"{indent}{_statement(op, short=style.short)}\n")
+                found.append(f"{indent}{statement_text(op, style)}\n")
                 continue
         found.append(f"{indent}{head} {{\n")
         found += _lines(op.body.block.ops, depth + 1, style)
@@ -107,15 +124,15 @@ def _above(op: Operation, style: Style, indent: str, *, opened: bool) -> list[st
     return [f"{indent}{line}".rstrip() + "\n" for line in lines if line or not opened]
 
 
-def _statement(op: Operation, *, short: bool = False) -> str:
+def statement_text(op: Operation, style: Style) -> str:
+    """A statement on its line, without indentation; what is nested in it, too."""
+    short = style.short
     match op:
         case graph.AssignOp():
             return f"assign {op.variable.data}: {_type(op.dtype, op.sizes)};"
         case graph.OpOp():
-            arguments = [operand_text(o) for o in op.inputs]
-            arguments += [f"{k}={_value(v)}" for k, v in op.settings.data.items()]
             outputs = ", ".join(ref_text(r) for r in op.outputs)
-            call = f"{op.op_name.data}({', '.join(arguments)})"
+            call = _call(op, style.nested)
             if short and not any(r.bracketed.data for r in op.outputs):
                 return f"{outputs} = op {call}{_hints(op.hints)};"
             return f"op {call} >> {outputs}{_hints(op.hints)};"
@@ -124,6 +141,8 @@ def _statement(op: Operation, *, short: bool = False) -> str:
                 targets = f"{op.then_block.data} {op.else_block.data}"
                 return f"branch {ref_text(op.condition)} {targets};"
             return f"branch {op.then_block.data};"
+        case graph.CallOp():
+            return _block_call(op)
         case graph.BarrierOp():
             return "barrier;"
         case graph.DepOp():
@@ -141,13 +160,59 @@ def _statement(op: Operation, *, short: bool = False) -> str:
         case graph.CacheReadOp():
             return f"cache.read {ref_text(op.source)} >> {ref_text(op.target)};"
         case graph.CacheWriteOp():
-            return f"cache.write {ref_text(op.source)} >> {ref_text(op.target)};"
+            inner = style.nested.get(op, {}).get(0)
+            source = ref_text(op.source) if inner is None else _inner(inner, style.nested)
+            return f"cache.write {source} >> {ref_text(op.target)};"
         case graph.CacheStepOp():
             return _cache_step(op)
         case graph.CacheResetOp():
             return f"cache.reset {ref_text(op.target)};"
         case _:
             raise TypeError(f"{op.name} has no program text")
+
+
+def _call(op: graph.OpOp, nested: Nested) -> str:
+    """`add(h, linear(a, W), axis=0)`."""
+    inside = nested.get(op, {})
+    arguments = [
+        _inner(inside[place], nested) if place in inside else operand_text(operand)
+        for place, operand in enumerate(op.inputs)
+    ]
+    arguments += [f"{name}={_value(value)}" for name, value in op.settings.data.items()]
+    return f"{op.op_name.data}({', '.join(arguments)})"
+
+
+def _inner(op: Operation, nested: Nested) -> str:
+    """An op, a range or the read of a table as an operand."""
+    if isinstance(op, graph.CacheReadOp):
+        return ref_text(op.source)
+    if (part := part_of(op, nested)) is not None:
+        return f"{part[0].text}[{part[1]}]"
+    assert isinstance(op, graph.OpOp)
+    return _call(op, nested)
+
+
+def _block_call(op: graph.CallOp) -> str:
+    given = [
+        operand_text(value)
+        if isinstance(value, graph.RefAttr | graph.LiteralAttr)
+        else _value(value)
+        for value in op.inputs
+    ]
+    given += [f"{name}={_value(value)}" for name, value in op.settings.data.items()]
+    targets = ", ".join(ref_text(ref) for ref in op.outputs)
+    return f"{f'{targets} = ' if targets else ''}branch {op.block_name.data}({', '.join(given)});"
+
+
+def _parameters(op: graph.BlockOp) -> str:
+    if op.parameters is None:
+        return ""
+    defaults = op.defaults.data if op.defaults is not None else {}
+    shown = [
+        f"{name}={_value(defaults[name])}" if name in defaults else name
+        for name in op.parameter_names
+    ]
+    return f"({', '.join(shown)})"
 
 
 def _cache_step(op: graph.CacheStepOp) -> str:

@@ -144,6 +144,16 @@ class SizeDefinition:
 
 
 @dataclass(frozen=True)
+class SizeBound:
+    """`size 1 <= L <= 512;`, at the top of a program; one of both limits may be missing."""
+
+    low: Expr | None
+    size: Expr
+    high: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class Section:
     """`volatile { … }`."""
 
@@ -205,6 +215,18 @@ class Branch:
     condition: Ref | None
     then_block: Name
     else_block: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class BlockCall:
+    """`y = branch conv(x, "layer1.0", stride=2);`"""
+
+    block: Name
+    inputs: tuple[Operand, ...]
+    """Texts, too."""
+    settings: tuple[Setting, ...]
+    outputs: tuple[Ref, ...]
     span: Span
 
 
@@ -306,7 +328,7 @@ class Broken:
 
 
 Node = (
-    Assign | Op | Branch | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
+    Assign | Op | Branch | BlockCall | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
     | CacheRead | CacheWrite | CacheStep | CacheReset | SizeDefinition | Broken
 )  # fmt: skip
 
@@ -320,6 +342,14 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """`path` or `stride=1` of a block."""
+
+    name: Name
+    default: Value | None
+
+
+@dataclass(frozen=True)
 class Block:
     name: Name
     hints: tuple[Setting, ...]
@@ -329,9 +359,13 @@ class Block:
     """The closing brace."""
     closed: bool = True
     """Whether the brace is there."""
+    parameters: tuple[Parameter, ...] | None = None
+    """None when no parentheses were written."""
+    declarations: tuple[Declaration, ...] = ()
+    """Constants of each call."""
 
 
-Item = Section | Block | SizeDefinition
+Item = Section | Block | SizeDefinition | SizeBound
 
 
 @dataclass
@@ -339,7 +373,7 @@ class Program:
     sections: list[Section] = field(default_factory=list[Section])
     blocks: list[Block] = field(default_factory=list[Block])
     items: list[Item] = field(default_factory=list["Item"])
-    """Sections, blocks and definitions of sizes in text order."""
+    """Sections, blocks, definitions and bounds of sizes in text order."""
     links: list[Declaration] = field(default_factory=list[Declaration])
     """Constants that `model["…"]` in the text stands for."""
     skipped: set[str] = field(default_factory=set[str])

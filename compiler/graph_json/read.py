@@ -72,7 +72,10 @@ class _GraphReader(NodeReader):
                 "a trace is shown by `openinfer trace FILE`",
             )
         members = self.fields(
-            value, "a graph", ("vars", "blocks"), ("next_index", "source", "sizes")
+            value,
+            "a graph",
+            ("vars", "blocks"),
+            ("next_index", "source", "sizes", "size_bounds"),
         )
         if "next_index" in members:
             self.whole(members["next_index"], "next_index", 0)
@@ -91,7 +94,8 @@ class _GraphReader(NodeReader):
                 program.sections.append(syntax.Section(memory, (declaration,), item.span))
         program.blocks = self.blocks(members["blocks"])
         sizes = self.sizes(members["sizes"]) if "sizes" in members else []
-        program.items = [*sizes, *program.sections, *program.blocks]
+        bounds = self.size_bounds(members["size_bounds"]) if "size_bounds" in members else []
+        program.items = [*sizes, *bounds, *program.sections, *program.blocks]
         if "source" in members:
             self._read_places(value, members["source"])
         return program
@@ -104,6 +108,22 @@ class _GraphReader(NodeReader):
             name = self.name(members["name"], "the name of a size")
             size = self.expression(members["value"], "a size")
             found.append(syntax.SizeDefinition(name, size, item.span))
+        return found
+
+    def size_bounds(self, value: Json) -> list[syntax.SizeBound]:
+        """`[{"size": "L", "low": "1", "high": "context"}]`, with one of both limits at least."""
+        found: list[syntax.SizeBound] = []
+        for item in self.items(value, "size_bounds"):
+            keys = ("low", "high", "location")
+            members = self.fields(item, "the bound of a size", ("size",), keys)
+            if "low" not in members and "high" not in members:
+                raise self.refuse(item, 'the bound of a size lacks "low" or "high"')
+            low, size, high = (
+                self.expression(members[key], f'"{key}" of a bound') if key in members else None
+                for key in ("low", "size", "high")
+            )
+            assert size is not None
+            found.append(syntax.SizeBound(low, size, high, item.span))
         return found
 
     # Declarations.

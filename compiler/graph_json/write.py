@@ -51,12 +51,19 @@ class _Writer:
 
     def graph(self) -> dict[str, Plain]:
         sizes: list[Plain] = []
+        bounds: list[Plain] = []
         variables: dict[str, Plain] = {}
         blocks: dict[str, Plain] = {}
         for op in self.module.body.ops:
             if isinstance(op, graph.SizeOp):
                 size: dict[str, Plain] = {"name": op.size.data, "value": size_text(op.value.data)}
                 sizes.append(self.place(op, size))
+            elif isinstance(op, graph.SizeBoundOp):
+                parts = (("size", op.size), ("low", op.low), ("high", op.high))
+                bound: dict[str, Plain] = {
+                    key: size_text(part.data) for key, part in parts if part is not None
+                }
+                bounds.append(self.place(op, bound))
             elif isinstance(op, graph.VariableOp):
                 variables[op.variable.data] = self.variable(op)
             elif isinstance(op, graph.BlockOp):
@@ -66,6 +73,8 @@ class _Writer:
             "blocks": blocks,
             "next_index": len(self.nodes),
         }
+        if bounds:
+            found = {"size_bounds": bounds, **found}
         if sizes:
             found = {"sizes": sizes, **found}
         place = self.module.location

@@ -37,6 +37,7 @@ from openinfer.dialects.graph import (
     RefAttr,
     ReturnOp,
     ScopeOp,
+    SizeBoundOp,
     SizeOp,
     TransferOp,
     VariableOp,
@@ -110,6 +111,7 @@ class GraphWriter:
 
     def __init__(self, reserved: Sequence[str] = ()) -> None:
         self._top: list[Operation] = []
+        self._bounds: list[Operation] = []
         self._blocks: dict[str, list[Operation]] = {"entry": []}
         self._into: list[Operation] = self._blocks["entry"]
         self._names: set[str] = {*NO_NAMES, *(_clean(name) for name in reserved)}
@@ -170,6 +172,10 @@ class GraphWriter:
         self._names.add(name)
         self._top.append(SizeOp(name, value))
         return Size.name(name)
+
+    def bound(self, size: Size, low: int | None, high: int | None) -> None:
+        """Says what a size may be, limits included."""
+        self._bounds.append(SizeBoundOp(size, low, high))
 
     # Statements
 
@@ -298,7 +304,7 @@ class GraphWriter:
             named.append(target.name)
         self._add(ReturnOp(named))
         blocks = [BlockOp(name, Region(Block(body))) for name, body in self._blocks.items()]
-        return Imported(ModuleOp([*self._top, *blocks]), self.tensors, **described)
+        return Imported(ModuleOp([*self._bounds, *self._top, *blocks]), self.tensors, **described)
 
     # Parts
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from openinfer.compiler.frontend import parse_text
 from openinfer.compiler.frontend.layout import formatted
-from openinfer.compiler.frontend.printer import Style, print_program
+from openinfer.compiler.frontend.nesting import Nested, Telling, nested_operands
+from openinfer.compiler.frontend.printer import Style, print_program, statement_text
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
@@ -23,34 +25,126 @@ from openinfer.dialects.graph import (
     TransferOp,
     VariableOp,
 )
-from openinfer.lowering.graph.imports.names_of import read_names, written_names
+from openinfer.lowering.graph.imports.meaning import same_program
+from openinfer.lowering.graph.imports.name_values import give_names
+from openinfer.lowering.graph.imports.names_of import read_names, taken_names, written_names
 from openinfer.lowering.graph.imports.provenance import provenance_of
 from openinfer.lowering.graph.infer_types import with_types
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.sizes import Size, SizeLike
 
+_WEIGHTS = ("_w", "_b", "_weight", "_bias")
+_NUMBER = re.compile(r"(_?\d+)+$")
 _FEWEST = 2
 """A module with fewer statements stands in the paragraph of another."""
 
 
 def program_text(module: ModuleOp, *, comments: bool = False, title: str = "") -> str:
     """The text of a module whose ops know where they come from, in the layout of `openinfer fmt`."""
-    layout = _Paragraphs(comments)
+    implied = _implied(module)
+    while True:
+        style = Style(short=True, implied=implied)
+        wrong = _other_types(module, print_program(module, style), implied)
+        if not wrong:
+            break
+        implied -= wrong
+    module, style = _with_operands(module, Style(short=True, implied=implied))
+    layout = _Paragraphs(comments, style)
     for block in module.body.ops:
         if isinstance(block, BlockOp):
             layout.read(list(block.body.block.ops))
     layout.declarations([op for op in module.body.ops if isinstance(op, VariableOp)])
-    implied = _implied(module)
-    text = ""
-    while True:
-        style = Style(short=True, implied=implied, above=layout.placed(implied).get)
-        text = print_program(module, style)
-        wrong = _other_types(module, text, implied)
-        if not wrong:
-            break
-        implied -= wrong
+    text = print_program(module, replace(style, above=layout.placed().get))
     head = "".join(f"// {line}\n" for line in title.splitlines())
     return formatted(f"{head}\n{text}" if head else text, "imported")
+
+
+# Ops that are operands
+
+
+def _with_operands(module: ModuleOp, plain: Style) -> tuple[ModuleOp, Style]:
+    """A copy of the module, and its style with the ops that a person would write as operands; both as they
+    are where nothing can be proven equal. What stays has the names that the others leave free."""
+    read = {
+        op.target.variable.data
+        for op in module.walk()
+        if isinstance(op, CacheReadOp) and not op.target.bracketed.data
+    }
+    before = print_program(module, plain)
+    # Entries of a table that are read where they stand have a length that no declaration says.
+    for own in dict.fromkeys([frozenset(plain.implied) | read, frozenset(plain.implied)]):
+        changed, style = _nested(module, plain, own)
+        if style.nested and _reads_the_same(module, before, print_program(changed, style)):
+            return changed, style
+    return module, plain
+
+
+def _nested(module: ModuleOp, plain: Style, own: frozenset[str]) -> tuple[ModuleOp, Style]:
+    """A copy of the module where the temporaries in `own` may become operands, and its style."""
+    changed = module.clone()
+    nested = nested_operands(changed, own, *_taste(changed, plain))
+    inside = {one for inner in nested.values() for one in inner.values()}
+    shown = {
+        name
+        for op in changed.walk()
+        if op not in inside and not op.regions and not isinstance(op, AssignOp)
+        for name in written_names(op)
+    }
+    hidden = {name for op in inside for name in written_names(op)} - shown
+    names = give_names(changed, hidden)
+    implied = {names.get(name, name) for name in hidden | set(plain.implied)}
+    return changed, Style(short=True, implied=implied, nested=nested)
+
+
+def _taste(module: ModuleOp, style: Style) -> tuple[Telling, Callable[[Operation, Nested], int]]:
+    """Which names tell a reader something, and how long lines are. A name tells nothing where it says no more
+    than the op, its weights, or a number behind another name."""
+    constants = {
+        op.variable.data
+        for op in module.body.ops
+        if isinstance(op, VariableOp) and op.memory.data == "constant"
+    }
+
+    names = taken_names(module)
+
+    def telling(op: OpOp | CacheReadOp, reader: Operation) -> bool:
+        (result,) = op.writes()
+        name = result.variable.data
+        words = op.op_name.data.removesuffix("_axis") if isinstance(op, OpOp) else ""
+        operands = {ref.variable.data for ref in op.reads()}
+        weights = {f"{name}{ending}" for ending in _WEIGHTS} & constants & operands
+        bare = _NUMBER.sub("", name)
+        others = {_NUMBER.sub("", one) for one in written_names(reader)}
+        numbered = (bare != name and bare in names) or bare in others
+        return not (isinstance(op, CacheReadOp) or weights or bare == words or numbered)
+
+    def length(op: Operation, nested: Nested) -> int:
+        depth, parent = 0, op.parent_op()
+        while parent is not None and not isinstance(parent, ModuleOp):
+            depth, parent = depth + 1, parent.parent_op()
+        return 4 * depth + len(statement_text(op, replace(style, nested=nested)))
+
+    return telling, length
+
+
+def _reads_the_same(module: ModuleOp, first: str, second: str) -> bool:
+    """Whether two texts with the sizes of a module mean the same."""
+    sizes = [op for op in module.body.ops if isinstance(op, PackageSizeOp)]
+    known = {op.size.data: op.value.data.constant or 0 for op in sizes}
+    read: list[ModuleOp] = []
+    for text in (first, second):
+        parsed = parse_text(text).module
+        if parsed is None:
+            return False
+        try:
+            parsed = with_types(parsed, None, known)
+        except ProgramError:
+            return False
+        if parsed.body.block.first_op is not None:
+            new = [op.clone() for op in sizes]
+            parsed.body.block.insert_ops_before(new, parsed.body.block.first_op)
+        read.append(parsed)
+    return same_program(read[0], read[1])
 
 
 # Types that go without saying
@@ -108,16 +202,17 @@ def _types(
 @dataclass
 class _Paragraphs:
     comments: bool
+    style: Style
     lines: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
 
-    def placed(self, implied: Collection[str]) -> dict[Operation, list[str]]:
+    def placed(self) -> dict[Operation, list[str]]:
         """The lines above statements, above the declarations of what these write where there are any."""
         found: dict[Operation, list[str]] = {}
         for op, lines in self.lines.items():
             first = above = op
             while isinstance(above.prev_op, AssignOp):
                 above = above.prev_op
-                first = first if above.variable.data in implied else above
+                first = first if above.variable.data in self.style.implied else above
             found[first] = lines
         return found
 
@@ -132,7 +227,8 @@ class _Paragraphs:
 
     def read(self, ops: Sequence[Operation], prefix: str = "") -> None:
         """Paragraphs of a body: what one part of the module at `prefix` does; bodies of loops in it, too."""
-        shown = [op for op in ops if not isinstance(op, AssignOp)]
+        inside = {one for inner in self.style.nested.values() for one in inner.values()}
+        shown = [op for op in ops if not isinstance(op, AssignOp) and op not in inside]
         common = prefix or _common_prefix([provenance_of(op).module for op in shown])
         groups = _joined([_group(provenance_of(op).module, common) for op in shown], shown)
         said = ""
@@ -147,15 +243,20 @@ class _Paragraphs:
                 if not isinstance(op, ReturnOp):
                     lines.append("")
             if self.comments and isinstance(op, OpOp | LoopOp | TransferOp):
-                comment = _comment(op)
-                if comment and comment != said:
-                    lines.append(f"// {comment}")
-                    said = comment
+                for comment in dict.fromkeys(map(_comment, self._parts(op))):
+                    if comment and comment != said:
+                        lines.append(f"// {comment}")
+                        said = comment
             if lines:
                 self.lines[op] = lines
             if isinstance(op, LoopOp | ScopeOp):
                 inner = list(op.body.block.ops)
                 self.read(inner, _loop_prefix(inner))
+
+    def _parts(self, op: Operation) -> list[Operation]:
+        """What a line says, in the order in which it is computed."""
+        inner = self.style.nested.get(op, {})
+        return [*(part for place in sorted(inner) for part in self._parts(inner[place])), op]
 
 
 def _table(op: VariableOp) -> bool:

@@ -22,6 +22,7 @@ from openinfer.dialects.graph import (
     LoopOp,
     OpOp,
     PackageSizeOp,
+    SizeBoundOp,
     SizeOp,
     VariableOp,
 )
@@ -143,7 +144,7 @@ def _statements(module: ModuleOp) -> int:
 
 def _is_statement(op: Operation) -> bool:
     return isinstance(op, GraphOp) and not isinstance(
-        op, AssignOp | VariableOp | PackageSizeOp | SizeOp | BlockOp
+        op, AssignOp | VariableOp | PackageSizeOp | SizeOp | SizeBoundOp | BlockOp
     )
 
 

@@ -107,7 +107,7 @@ class Reader:
             self.section()
         elif token.text == "block" and following.kind == "name":
             self.top_block()
-        elif token.text == "size" and following.kind == "name":
+        elif token.text == "size" and (following.kind == "name" or self.at_bound(1)):
             self.sizes()
         else:
             return False
@@ -271,21 +271,40 @@ class Reader:
         return self.at("size") and self.ahead(1).kind == "name" and self.ahead(2).text == "="
 
     def sizes(self) -> None:
-        """`size heads = 4;`, `size first = firsts[i], last = first + counts[i];`"""
+        """`size heads = 4, 1 <= L <= 512;`, `size first = firsts[i], last = first + counts[i];`"""
         start = self.word("keyword")
-        while start is not None and self.ahead().kind == "name":
+        while start is not None and (self.ahead().kind == "name" or self.at_bound()):
+            if self.at_bound():
+                self.expression()
+                if not self.accept(","):
+                    break
+                continue
             name = self.word("size", defines=True)
             assert name is not None
             made = self.define("size", name)
-            while self.more() and not self.at(","):
-                if self.at("max", "min"):
-                    self.call()
-                else:
-                    self.value()
+            self.expression()
             made.whole = Span(start.span.start, self.behind)
             if not self.accept(","):
                 break
         self.accept(";")
+
+    def at_bound(self, count: int = 0) -> bool:
+        """Whether what follows is the bound of a size: a comparison stands before its end."""
+        depth = 0
+        while (kind := self.ahead(count).kind) in (*"+-*/()", "name", "int") or (
+            kind == "," and depth
+        ):
+            depth += {"(": 1, ")": -1}.get(kind, 0)
+            count += 1
+        return kind == "<="
+
+    def expression(self) -> None:
+        """A size, or the bound of one."""
+        while self.more() and not self.at(","):
+            if self.at("max", "min"):
+                self.call()
+            else:
+                self.value()
 
     def call(self) -> None:
         """`max(a, b)` of sizes."""

@@ -10,7 +10,7 @@ SECTIONS = {
 }
 TOP = {
     "block": "a block of statements; a step starts in `block entry`",
-    "size": "a size with a value: `size heads = 4;`",
+    "size": "a size with a value, `size heads = 4;`, or what a size may be, `size 1 <= L <= 512;`",
 }
 STATEMENTS = {
     "assign": "declares a temporary: zero at the start of the step, `assign h: f32[B, D];`",

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 
 from openinfer.compiler.timings import staged
 
+PROGRESS_THREAD = "openinfer-progress"
+"""The name of the thread that writes the line; it holds nothing that a forked child needs."""
+
 
 @contextmanager
 def waiting(what: str, patience: float = 1.0, pause: float = 0.2) -> Generator[None]:
@@ -35,7 +38,7 @@ def waiting(what: str, patience: float = 1.0, pause: float = 0.2) -> Generator[N
                 done.wait(pause)
             _write("", "")
 
-        thread = threading.Thread(target=show, daemon=True)
+        thread = threading.Thread(target=show, name=PROGRESS_THREAD, daemon=True)
         thread.start()
         try:
             yield

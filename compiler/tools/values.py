@@ -11,11 +11,13 @@ import numpy as np
 
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, StepError
-from openinfer.runtime.executor import BaseExecutor, VariableInfo, evaluated, solve_sizes
+from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.files import open_regular
 from openinfer.runtime.sizes import Size, memory_holds
+from openinfer.runtime.step_sizes import evaluated, solve_sizes
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor, as_tensor
+from openinfer.runtime.variables import VariableInfo
 
 DEFAULT_SIZE = 8
 

@@ -292,6 +292,9 @@ TOGETHER = "openinfer.together"
 OF_SUBGROUP = "openinfer.of_subgroup"
 """On `gpu.barrier`: only the invocations of a subgroup exchange something there. Without it, the barrier
 waits for more than it has to."""
+OF_DEVICE = "openinfer.of_device"
+"""On `gpu.barrier`: other workgroups, too, see what was written to buffers, if they learn of it by an atomic
+update behind it; and what they have written is seen behind one that was told of it."""
 
 WORKGROUP_MEMORY = AddressSpaceAttr(AddressSpaceEnum.WORKGROUP)
 

@@ -157,6 +157,55 @@ class SizeOp(GraphOp):
 
 
 @irdl_op_definition
+class SizeBoundOp(GraphOp):
+    """What a size may be, limits included: `graph.size_bound L at_least 1 at_most 512`, one or both."""
+
+    name = "graph.size_bound"
+
+    size = prop_def(SizeAttr)
+    low = opt_prop_def(SizeAttr)
+    high = opt_prop_def(SizeAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self, size: SizeLike, low: SizeLike | None = None, high: SizeLike | None = None
+    ) -> None:
+        super().__init__(
+            properties={
+                "size": SizeAttr.of(size),
+                "low": None if low is None else SizeAttr.of(low),
+                "high": None if high is None else SizeAttr.of(high),
+            }
+        )
+
+    @property
+    def text(self) -> str:
+        """As a program writes it: `1 <= L <= 512`."""
+        parts = [part for part in (self.low, self.size, self.high) if part is not None]
+        return " <= ".join(str(part.data) for part in parts)
+
+    def verify_(self) -> None:
+        if self.low is None and self.high is None:
+            raise VerifyException("graph.size_bound: needs `at_least`, `at_most` or both")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeBoundOp:
+        size = parse_size(parser)
+        low = parse_size(parser) if parser.parse_optional_keyword("at_least") else None
+        high = parse_size(parser) if parser.parse_optional_keyword("at_most") else None
+        return cls(size, low, high)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_size(printer, self.size.data)
+        for word, limit in (("at_least", self.low), ("at_most", self.high)):
+            if limit is not None:
+                printer.print_string(f" {word} ")
+                print_size(printer, limit.data)
+
+
+@irdl_op_definition
 class PackageTensorOp(GraphOp):
     """A tensor of the package: `graph.package_tensor "W.0" f32 [384, 384]`, `absent` if no data.
 
@@ -236,11 +285,18 @@ class PackageValueOp(GraphOp):
 
 @irdl_op_definition
 class BlockOp(GraphOp):
-    """A named block of nodes: `graph.block entry { … }`."""
+    """A named block of nodes: `graph.block entry { … }`.
+
+    A block with parameters, `graph.block conv(x, path, stride) defaults {stride = 1} { … }`, is copied to
+    each place that calls it (`inline-calls`): its temporaries, which no `graph.assign` declares, and the
+    constants that it declares are anew for each call.
+    """
 
     name = "graph.block"
 
     block_name = prop_def(StringAttr)
+    parameters = opt_prop_def(ArrayAttr[StringAttr])
+    defaults = opt_prop_def(DictionaryAttr)
     hints = opt_prop_def(DictionaryAttr)
     body = region_def("single_block")
 
@@ -251,23 +307,46 @@ class BlockOp(GraphOp):
         block_name: str,
         body: Region | Sequence[Operation],
         hints: Mapping[str, Attribute] | None = None,
+        parameters: Sequence[str] | None = None,
+        defaults: Mapping[str, Attribute] | None = None,
     ) -> None:
+        named = None if parameters is None else ArrayAttr([StringAttr(p) for p in parameters])
         super().__init__(
             properties={
                 "block_name": StringAttr(block_name),
+                "parameters": named,
+                "defaults": DictionaryAttr(dict(defaults)) if defaults else None,
                 "hints": DictionaryAttr(dict(hints)) if hints else None,
             },
             regions=[body if isinstance(body, Region) else Region(Block(body))],
         )
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What a call gives, in order; none also of a block that takes no parameters."""
+        return tuple(p.data for p in self.parameters) if self.parameters is not None else ()
+
     @classmethod
     def parse(cls, parser: Parser) -> BlockOp:
         name = parser.parse_identifier("block name")
+        parameters = parser.parse_optional_comma_separated_list(
+            Parser.Delimiter.PAREN, parser.parse_identifier
+        )
+        defaults = parse_dict(parser, "defaults")
         hints = parse_dict(parser, "with")
-        return cls(name, parse_body(parser), hints.data if hints else None)
+        return cls(
+            name,
+            parse_body(parser),
+            hints.data if hints else None,
+            parameters,
+            defaults.data if defaults else None,
+        )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.block_name.data}")
+        if self.parameters is not None:
+            printer.print_string(f"({', '.join(self.parameter_names)})")
+        print_dict(printer, "defaults", self.defaults)
         print_dict(printer, "with", self.hints)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)

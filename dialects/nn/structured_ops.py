@@ -320,7 +320,8 @@ class AttentionOp(NNOp):
     the last input, f32 or f64, positive and finite. A query that may attend to nothing gives 0, or with
     `nan_rows` NaN, as a softmax of nothing but -inf does. Scratch on buffers: the `queries` of a block,
     their `scores`, with bf16 also the `values`; or what is found of `parts` of the keys, `[batch,
-    heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values.
+    heads, parts, 2 + head size]`: the largest score, the sum of the weights, weighted values; and how many
+    workgroups have `arrived` at the end of theirs, zeros in front of the op and behind it.
 
     Keys and values whose elements are bytes are rows of the format `block`, each head a number of blocks.
     Scratch on buffers: `unpacked_keys` and `unpacked_values`, `[threads, k length, head size]`.
@@ -348,6 +349,7 @@ class AttentionOp(NNOp):
         "scores",
         "values",
         "parts",
+        "arrived",
         "unpacked_keys",
         "unpacked_values",
     )

@@ -33,7 +33,8 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.spirv.enums import MatrixReduceAttr, MemoryAccessAttr
-from openinfer.dialects.spirv.structure_ops import SpirvFuncOp, looked_up
+from openinfer.dialects.spirv.global_ops import looked_up
+from openinfer.dialects.spirv.structure_ops import SpirvFuncOp
 from openinfer.dialects.spirv.types import (
     CooperativeMatrixType,
     PointerType,

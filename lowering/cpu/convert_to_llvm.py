@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from openinfer.dialects.extensions.llvm import LLVM
 from openinfer.dialects.nn import InterfaceOp
 from openinfer.lowering.cpu.early_kernels import taker
+from openinfer.lowering.cpu.elsewhere import ELSEWHERE
 from openinfer.lowering.cpu.llvm_ir.literals import DEVICE_CODE
 from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
@@ -91,7 +92,7 @@ class ConvertToLlvm(ModulePass):
                 converter = Converter(RULES, functions, has_half_conversions, target)
                 converted: Operation = _convert_function(child, converter)
                 needed.update(converter.needed)
-                if not converted.body.blocks:
+                if not converted.body.blocks and ELSEWHERE not in converted.attributes:
                     known[child.sym_name.data] = converted
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)

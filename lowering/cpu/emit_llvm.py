@@ -8,7 +8,7 @@ module gives the same text, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from xdsl.dialects import llvm
@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from openinfer.dialects.extensions.llvm import UIToFPOp
 from openinfer.dialects.nn import InterfaceOp
+from openinfer.lowering.cpu.elsewhere import ELSEWHERE
 from openinfer.lowering.cpu.llvm_ir.function_writer import FunctionWriter
 from openinfer.lowering.cpu.llvm_ir.literals import (
     DEVICE_CODE,
@@ -48,6 +49,16 @@ def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmMo
     return Texts(target).rest(module)
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """What the texts of a program must know of kernels whose texts another process writes."""
+
+    symbols: Mapping[str, str]
+    """Their symbols, by their names in the IR."""
+    exported: Collection[str]
+    """Functions of the program that they call."""
+
+
 class Texts:
     """The texts of a program. A kernel is called by what it is and a hash of its text: equal kernels of two
     programs have the same text and the same name."""
@@ -57,6 +68,7 @@ class Texts:
         self._symbols: dict[str, str] = {}
         self._exported: set[str] = set()
         self._written: dict[str, llvm.FuncOp] = {}
+        self._has_team = False
 
     def kernel(
         self, function: llvm.FuncOp, known: Mapping[str, llvm.FuncOp | None]
@@ -77,12 +89,22 @@ class Texts:
         text = text.replace(_OWN, symbol)
         return LlvmModule(symbol + OBJECT, name, text, passes_for([function]))
 
-    def rest(self, module: ModuleOp) -> Iterator[LlvmModule]:
-        """The kernels of a module that were not written yet, then `HOST`. Raises CompileError (OI0981)."""
+    def elsewhere(self) -> Elsewhere:
+        """The kernels that were written so far, for another process."""
+        return Elsewhere(dict(self._symbols), frozenset(self._exported))
+
+    def know(self, others: Elsewhere) -> None:
+        """Takes down kernels that another process has written."""
+        self._symbols.update(others.symbols)
+        self._exported.update(others.exported)
+
+    def large(self, module: ModuleOp) -> Iterator[LlvmModule]:
+        """The team, and the kernels of a module that were not written yet and are modules of their own."""
         parts = _Parts.of(module)
-        known = {f.sym_name.data: f for f in (*parts.outside, *parts.functions)}
-        team = [f for f in parts.functions if f.sym_name.data in _TEAM]
-        if team:
+        known = parts.known()
+        team = parts.team()
+        if team and not self._has_team:
+            self._has_team = True
             yield self._team(team, known)
         # LLVM begins with the first that is written: what takes long comes first.
         for function in sorted(parts.functions, key=_size, reverse=True):
@@ -90,9 +112,19 @@ class Texts:
                 text = self.kernel(function, known)
                 if text is not None:
                     yield text
+
+    def rest(self, module: ModuleOp) -> Iterator[LlvmModule]:
+        """All that was not written yet, `HOST` at the end. Raises CompileError (OI0981)."""
+        yield from self.large(module)
+        parts = _Parts.of(module)
+        known, team = parts.known(), parts.team()
         # A function that is hidden from others becomes a symbol by being declared, also where none calls it.
         callable_team = [f for f in team if not _is_internal(f)]
-        outside = [*parts.outside, *callable_team, *self._written.values()]
+        for function in parts.elsewhere:
+            self._written.setdefault(self._symbols[function.sym_name.data], function)
+        # In one order, whoever wrote which of them.
+        written = [self._written[symbol] for symbol in sorted(self._written)]
+        outside = [*parts.outside, *callable_team, *written]
         taken = {*self._symbols, *(f.sym_name.data for f in team)}
         rest = [f for f in parts.functions if f.sym_name.data not in taken]
         small: dict[llvm.FuncOp, None] = {}
@@ -175,7 +207,7 @@ def _own_module(
             name = op.callee.root_reference.data
             callee = known.get(name)
             # What a program has is its own; what is written by hand is the same in all of them.
-            if callee is None or (callee.body.blocks and not name.startswith(_WRITTEN)):
+            if callee is None or (_has_body(callee) and not name.startswith(_WRITTEN)):
                 return None
             called[name] = callee
     return list(called.values())
@@ -206,9 +238,13 @@ def _callees(function: llvm.FuncOp) -> Iterator[str]:
 
 
 def _is_hidden(function: llvm.FuncOp) -> bool:
-    """Whether a function that a kernel calls is in the host's object: also where it has no body yet."""
+    """Whether a function that a kernel calls is in the program's objects: also where it has no body yet."""
     name = function.sym_name.data
-    return bool(function.body.blocks) or (name.startswith(_WRITTEN) and name not in PROVIDED)
+    return _has_body(function) or (name.startswith(_WRITTEN) and name not in PROVIDED)
+
+
+def _has_body(function: llvm.FuncOp) -> bool:
+    return bool(function.body.blocks) or ELSEWHERE in function.attributes
 
 
 def _size(function: llvm.FuncOp) -> int:
@@ -244,6 +280,17 @@ class _Parts:
     outside: list[llvm.FuncOp]
     """Functions that are only declared."""
     functions: list[llvm.FuncOp]
+    elsewhere: list[llvm.FuncOp] = field(default_factory=list[llvm.FuncOp])
+    """Kernels that another process writes: no text of this one has them."""
+
+    def known(self) -> dict[str, llvm.FuncOp]:
+        """All functions by their names."""
+        every = (*self.outside, *self.elsewhere, *self.functions)
+        return {function.sym_name.data: function for function in every}
+
+    def team(self) -> list[llvm.FuncOp]:
+        """The functions of the module `team`."""
+        return [function for function in self.functions if function.sym_name.data in _TEAM]
 
     @staticmethod
     def of(module: ModuleOp) -> _Parts:
@@ -252,7 +299,10 @@ class _Parts:
             if isinstance(op, llvm.GlobalOp):
                 parts.globals.append(op)
             elif isinstance(op, llvm.FuncOp):
-                (parts.functions if op.body.blocks else parts.outside).append(op)
+                if ELSEWHERE in op.attributes:
+                    parts.elsewhere.append(op)
+                else:
+                    (parts.functions if op.body.blocks else parts.outside).append(op)
             elif not (isinstance(op, InterfaceOp) or op.name == DEVICE_CODE):
                 raise CompileError(
                     "OI0981",

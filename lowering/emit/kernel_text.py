@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
+    OF_DEVICE,
     OF_SUBGROUP,
     ShuffleOp,
     SubgroupMmaComputeOp,
@@ -25,6 +26,7 @@ from openinfer.dialects.extensions.gpu import (
     is_shared,
 )
 from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp, TensorStoreOp
+from openinfer.dialects.extensions.memref import ATOMIC_KINDS, AtomicRMWOp
 from openinfer.dialects.nn import DotBytesOp
 from openinfer.lowering.emit.expressions import (
     Expression,
@@ -56,9 +58,11 @@ _OF_SUBGROUP: dict[type[Operation], str] = {
     gpu.SubgroupIdOp: "gl_SubgroupID",
 }
 _SHUFFLES = {"xor": "subgroupShuffleXor", "idx": "subgroupShuffle"}
+_UPDATES = {ATOMIC_KINDS.index("addi"): "atomicAdd"}
 _ELEMENTWISE = {"addf": "+", "mulf": "*", "subf": "-"}
 _WRITING = (
     memref.StoreOp,
+    AtomicRMWOp,
     vector.StoreOp,
     gpu.BarrierOp,
     ShuffleOp,
@@ -74,6 +78,7 @@ def kernel_text(function: FuncOp, lines: Lines) -> str:
     sizes = function.attributes[KNOWN_BLOCK_SIZE]
     assert isinstance(sizes, DenseArrayBase)
     shader = Shader([int(size) for size in sizes.get_values()])
+    shader.told = any(OF_DEVICE in op.attributes for op in function.walk())
     writer = _Writer(shader, lines)
     writer.function(function)
     return shader.text(_title(function, lines), [*writer.front, *writer.lines])
@@ -409,7 +414,27 @@ class _Writer:
             self.shader.extensions.add("GL_KHR_shader_subgroup_basic")
             self.statement(op, "subgroupBarrier();")
             return
+        if OF_DEVICE in op.attributes:
+            # What was written before is there for others, and what they wrote for what follows.
+            self.statement(op, "memoryBarrierBuffer();")
+            self.line("barrier();")
+            self.line("memoryBarrierBuffer();")
+            return
         self.statement(op, "barrier();")
+
+    def update(self, op: AtomicRMWOp) -> None:
+        """An element that is changed while nobody else changes it; what it was before."""
+        function = _UPDATES.get(op.kind.value.data)
+        if function is None:
+            raise no_text(
+                f"'memref.atomic_rmw {ATOMIC_KINDS[op.kind.value.data]}'", location_of(op)
+            )
+        self.settle_reads()
+        buffer = self.buffers[op.memref]
+        place = self.element(buffer, op.indices)
+        self.shader.array(buffer, self.shader.type(buffer.element), read=True)
+        array = self.shader.array(buffer, self.shader.type(buffer.element), read=False)
+        self.local(op.result, call(function, element(array, place), self.use(op.value)), op)
 
     def shuffle(self, op: ShuffleOp) -> None:
         mode = op.mode.data.value
@@ -657,6 +682,7 @@ _row(vector.BroadcastOp, _Writer.broadcast)
 _row(vector.InsertOp, _Writer.insert)
 _row(DotBytesOp, _Writer.dot)
 _row(gpu.BarrierOp, _Writer.barrier)
+_row(AtomicRMWOp, _Writer.update)
 _row(ShuffleOp, _Writer.shuffle)
 _row(SubgroupMmaLoadMatrixOp, _Writer.load_matrix)
 _row(SubgroupMmaStoreMatrixOp, _Writer.store_matrix)

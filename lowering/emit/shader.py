@@ -62,8 +62,18 @@ class _Block:
     read: bool = False
     written: bool = False
 
-    def text(self) -> str:
-        access = "" if self.read and self.written else "readonly " if self.read else "writeonly "
+    def text(self, *, told: bool) -> str:
+        """`told`: workgroups read what others have written."""
+        told = told and self.written
+        access = (
+            "coherent "
+            if told
+            else ""
+            if self.read and self.written
+            else "readonly "
+            if self.read
+            else "writeonly "
+        )
         precise = "precise " if self.written and is_float(self.buffer.element) else ""
         title = self.array[:1].upper() + self.array[1:] + "Buffer"
         return (
@@ -79,6 +89,8 @@ class Shader:
     size: Sequence[int]
     names: Names = field(default_factory=Names)
     extensions: set[str] = field(default_factory=set[str])
+    told: bool = False
+    """Whether workgroups tell each other what they have written."""
     functions: list[str] = field(default_factory=list[str])
     """Of the program's own: what elements of a matrix become."""
     _blocks: dict[tuple[int, str], _Block] = field(default_factory=dict[tuple[int, str], _Block])
@@ -214,7 +226,7 @@ class Shader:
         return ", ".join(one for one in axes if axes.index(one) == 0 or not one.endswith("= 1"))
 
     def _interface(self) -> list[str]:
-        blocks = [block.text() for _, block in sorted(self._blocks.items())]
+        blocks = [block.text(told=self.told) for _, block in sorted(self._blocks.items())]
         if not self._words:
             return blocks
         return [

@@ -31,12 +31,14 @@ from openinfer.dialects.graph import (
     PackageSizeOp,
     PackageTensorOp,
     PackageValueOp,
+    SizeBoundOp,
     SizeOp,
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.lowering.facts import Facts, is_bound
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.graph.inline_calls import InlineCalls
 from openinfer.lowering.graph.settings import attribute_of
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions, current
@@ -80,6 +82,7 @@ class BindModel(ModulePass):
     name: ClassVar[str] = "bind-model"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        InlineCalls().apply(ctx, op)
         options = current()
         if not is_bound(op):
             chosen_facts(options).write(op)
@@ -191,6 +194,9 @@ class _Binder:
                 used |= op.amount.data.names
             if isinstance(op, SizeOp):
                 used |= op.value.data.names
+            if isinstance(op, SizeBoundOp):
+                for row in (op.size, op.low, op.high):
+                    used |= row.data.names if row is not None else set()
             if isinstance(op, LoopOp):
                 used |= op.start.data.names | op.stop.data.names
             if isinstance(op, OpOp):

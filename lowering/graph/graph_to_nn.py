@@ -86,6 +86,9 @@ def _translate(module: ModuleOp) -> None:
     entries["shapes"] = {n: [str(d) for d in nn.dims_of(v)] for n, v in zip(outputs, results)}
     if step.stamps.dims:
         entries["watched_dims"] = step.stamps.dims
+    entries["bounds"] = [
+        row for row in facts.bounds.values() if not facts.static.keys() >= row.names
+    ]
     entries["requires"] = [
         RequirementRow(low, high, node, kind)
         for (low, high, kind), node in step.requirements.rows.items()

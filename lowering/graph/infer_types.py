@@ -388,13 +388,25 @@ class _Inference:
         grown = len(auto.data) if isinstance(auto, ArrayAttr) else 0
         count = len(variable.indices) - grown
         slots = list(ref.indices)
-        lengths = max(0, count - len(slots)) + sum(isinstance(s, SliceAttr) for s in slots[:count])
+        lengths = [self.length_of(slot) for slot in slots[:count] if isinstance(slot, SliceAttr)]
+        lengths += [Size.name(OPEN)] * max(0, count - len(slots))
         if grown:
             parts = slots[count:]
             singles = sum(isinstance(slot, SizeAttr) for slot in parts)
             kept = grown if singles == grown else grown - singles
             dims = (Size.name(OPEN),) * kept
-        return TensorSpec(dtype_of(variable), (*(Size.name(OPEN),) * lengths, *dims))
+        return TensorSpec(dtype_of(variable), (*lengths, *dims))
+
+    def length_of(self, slot: SliceAttr) -> Size:
+        """How many entries a slice has: known where both ends are numbers or sizes, else `_`."""
+        start, stop = slot.start, slot.stop
+        if not isinstance(start, SizeAttr) or not isinstance(stop, SizeAttr):
+            return Size.name(OPEN)
+        indices = {node.index.data for node in self.nodes if isinstance(node, LoopOp)}
+        late = self.variables.keys() | self.temporaries.keys() | indices
+        known = start.data.nonnegative and stop.data.nonnegative  # Others may count from the end.
+        known = known and not (start.data.names | stop.data.names) & late
+        return stop.data - start.data if known else Size.name(OPEN)
 
     def buffer(self, cache: RefAttr, other: RefAttr) -> None:
         """What goes into or comes out of a slot decides what the entries of a buffer are."""

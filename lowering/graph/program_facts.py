@@ -25,6 +25,7 @@ from openinfer.dialects.graph import (
     RefAttr,
     ReturnOp,
     SizeAttr,
+    SizeBoundOp,
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
@@ -37,11 +38,13 @@ from openinfer.lowering.program.expansion import expansion_problems, expansions
 from openinfer.lowering.program.liveness import Flow, nodes_of
 from openinfer.lowering.program.metadata_settings import with_metadata
 from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
+from openinfer.lowering.program.size_bounds import size_bounds
 from openinfer.lowering.program.sources import Bindings, family_extents, package_name, pattern_of
 from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic, Location
 from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
+from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
 
 NEVER = "never"
@@ -66,6 +69,8 @@ class Facts:
     """Persistent variables."""
     nodes: dict[Operation, NodeInfo] = field(default_factory=dict[Operation, NodeInfo])
     """Nodes in program order."""
+    bounds: dict[SizeBoundOp, SizeBoundRow] = field(default_factory=dict[SizeBoundOp, SizeBoundRow])
+    """What the program says that sizes may be."""
 
     @staticmethod
     def of(module: ModuleOp) -> Facts:
@@ -100,7 +105,8 @@ class Facts:
                 if state is not None:
                     states[name] = state
         nodes = number_nodes(module)
-        return Facts(bindings, variables, blocks, static, runtime, extents, states, nodes)
+        bounds = size_bounds(module)
+        return Facts(bindings, variables, blocks, static, runtime, extents, states, nodes, bounds)
 
     def problems(self) -> list[Diagnostic]:
         """Dimensions with a size that nothing fixes, a missing entry block, calls without end."""

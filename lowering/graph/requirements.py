@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from openinfer.lowering.graph.dynamic_sizes import DynamicSizes
 from openinfer.lowering.graph.scope import Problem, Scope
 from openinfer.lowering.graph.step_builder import StepBuilder
+from openinfer.lowering.program.size_bounds import never_negative
 from openinfer.runtime.sizes import Size
 
 Rows = dict[tuple[str, str, str], int]
@@ -26,6 +27,8 @@ class Requirements:
     """Sizes that inputs fix."""
     index: Callable[[Size, Scope, str], SSAValue]
     """The value of a size in a scope, with what it means where a number of it is too large."""
+    ranges: Mapping[str, tuple[int, int | None]]
+    """The least and the most that sizes of inputs may be, where the program bounds them."""
     rows: Rows = field(default_factory=dict[tuple[str, str, str], int])
     """What sizes of the inputs must satisfy before the step runs at all."""
 
@@ -36,6 +39,8 @@ class Requirements:
         checked before it runs.
         """
         if (high - low).nonnegative:
+            return
+        if kind == "bound" and never_negative(high - low, self.ranges):
             return
         b = self.builder
         names = low.names | high.names

@@ -19,6 +19,7 @@ from openinfer.lowering.graph.state_access import stored_value
 from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.lowering.graph.variables import Variables
 from openinfer.lowering.graph.yielded import Yielded
+from openinfer.lowering.program.size_bounds import least_and_most
 from openinfer.runtime.sizes import Size
 
 
@@ -45,7 +46,13 @@ class Step:
         self.builder = b = StepBuilder(facts.nodes, traced=compilation.traced)
         self.stamps = Stamps(b, observed=compilation.observed)
         self.sizes = DynamicSizes(b, facts.runtime)
-        self.requirements = Requirements(b, self.sizes, facts.runtime, self._index)
+        self.requirements = Requirements(
+            b,
+            self.sizes,
+            facts.runtime,
+            self._index,
+            least_and_most(facts.bounds.values(), facts.static),
+        )
         self.elements = Elements(b, self.requirements)
         self.values = SizeValues(
             facts, b, self.sizes, self.requirements, self.elements, self._variable

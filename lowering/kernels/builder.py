@@ -10,7 +10,7 @@ constructors of ops look at every argument first, and take three times as long.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
@@ -35,6 +35,7 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.lowering.attributes import INDEX, index_attribute, vector_of
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.quick_ops import append_new
 
 Index = SSAValue | int
 """An index value: SSA, or a Python int that becomes a constant."""
@@ -100,18 +101,29 @@ class LoopBuilder:
         """An op of two values of one type, which its result has too."""
         first = self.index(a)
         operands = (first, self.index(b))
-        return self.insert(kind.create(operands=operands, result_types=(first.type,)))
+        return self._made(kind, operands, first.type)
+
+    def _made(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue],
+        result: Attribute,
+        properties: Mapping[str, Attribute] = {},
+    ) -> SSAValue:
+        """The result of a new op."""
+        point = self.builder.insertion_point
+        if point.insert_before is None:
+            return append_new(point.block, kind, operands, result, properties).results[0]
+        return self.insert(
+            kind.create(operands=operands, result_types=(result,), properties=properties)
+        )
 
     # Constants and index arithmetic
 
     def index(self, value: Index) -> SSAValue:
         if isinstance(value, SSAValue):
             return value
-        constant = self.insert(
-            arith.ConstantOp.create(
-                result_types=(INDEX,), properties={"value": index_attribute(value)}
-            )
-        )
+        constant = self._made(arith.ConstantOp, (), INDEX, {"value": index_attribute(value)})
         constant.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"
         return constant
 
@@ -261,7 +273,7 @@ class LoopBuilder:
         assert isinstance(buffer.type, MemRefType)
         places = [self.index(i) for i in indices]
         kind = buffer.type.element_type
-        return self.insert(memref.LoadOp.create(operands=(buffer, *places), result_types=(kind,)))
+        return self._made(memref.LoadOp, (buffer, *places), kind)
 
     def store(self, value: SSAValue, buffer: SSAValue, indices: Sequence[Index]) -> None:
         places = [self.index(i) for i in indices]
@@ -275,9 +287,7 @@ class LoopBuilder:
         kind = vector_of(buffer.type.element_type, lanes)
         places = [self.index(i) for i in indices]
         if mask is None:
-            return self.insert(
-                vector.LoadOp.create(operands=(buffer, *places), result_types=(kind,))
-            )
+            return self._made(vector.LoadOp, (buffer, *places), kind)
         zero = self.constant(0, kind)
         return self.insert(vector.MaskedLoadOp(buffer, places, mask, zero, kind))
 
@@ -296,7 +306,7 @@ class LoopBuilder:
 
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
         kind = vector_of(value.type, lanes)
-        return self.insert(vector.BroadcastOp.create(operands=(value,), result_types=(kind,)))
+        return self._made(vector.BroadcastOp, (value,), kind)
 
     def from_elements(self, values: Sequence[SSAValue]) -> SSAValue:
         """The vector of some scalars of one type."""
@@ -320,7 +330,7 @@ class LoopBuilder:
         """a·b + c on vectors of floats; with strict mathematics the product is rounded first."""
         if self.facts.strict_math:
             return self.insert(arith.AddfOp(self.insert(arith.MulfOp(a, b)), c))
-        return self.insert(vector.FMAOp.create(operands=(a, b, c), result_types=(a.type,)))
+        return self._made(vector.FMAOp, (a, b, c), a.type)
 
     # Arithmetic that is done here and now when both sides are known
 

@@ -53,6 +53,7 @@ def _sized(checks: TypeChecks, module: ModuleOp) -> list[Diagnostic]:
     for op in (*view.variables.values(), *view.nodes):
         if isinstance(op, VariableOp | AssignOp):
             checks.sources_of(op)
+    checks.sources_of_bounds(module)
     checks.sizes_without_source()
     _walk(checks, module)
     errors = [found for found in checks.report.sorted() if found.severity == "error"]

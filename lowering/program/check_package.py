@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xdsl.dialects.builtin import ModuleOp
+
 from openinfer.dialects.graph import AssignOp, VariableOp
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.names import Names
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
+from openinfer.lowering.program.size_bounds import size_bounds
 from openinfer.lowering.program.sources import package_name, pattern_of, stored_dtype
 from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES, PACKAGE_DTYPES
@@ -43,6 +46,17 @@ class PackageChecks(DeclarationChecks):
                 if not self.known_size(used) and not self.is_scalar(used):
                     self.sourceless.setdefault(used, []).append(op)
                     self.untyped.add(op.variable.data)
+
+    def sources_of_bounds(self, module: ModuleOp) -> None:
+        """Every size that a bound asks for has a source, too. Names of variables are reported elsewhere."""
+        known = [*self.view.sizes, *self.view.input_sizes]
+        for op, row in size_bounds(module).items():
+            for name in sorted(row.names.difference(known, self.sourceless, {OPEN})):
+                if self.names.find(name) is None:
+                    message = (
+                        f"`{name}` in the bound `{op.text}` is no size of the model or of an input"
+                    )
+                    self.error("OI0290", op, (), message, self.near(name, known))
 
     def sizes_without_source(self) -> None:
         """One finding for each size that nothing fixes, however many declarations name it."""

@@ -17,6 +17,7 @@ from openinfer.dialects.graph import (
     OpOp,
     RefAttr,
     SizeAttr,
+    SizeBoundOp,
     SizeOp,
     SliceAttr,
     VariableOp,
@@ -158,6 +159,8 @@ def put_definitions_in(module: ModuleOp, known: Mapping[str, int]) -> None:
     values = expressions(definitions(module))
     problems: list[Diagnostic] = []
     for op in module.walk():
+        if isinstance(op, SizeBoundOp):
+            continue  # Messages say it as it is written.
         try:
             _put_into(op, values, known)
         except TooLargeError:

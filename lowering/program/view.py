@@ -31,6 +31,7 @@ from openinfer.dialects.opset import NameRef
 from openinfer.lowering.program.check_sizes import impossible_sizes, merge_sizes
 from openinfer.lowering.program.liveness import Flow
 from openinfer.lowering.program.nodes import NodeInfo, body_of, number_nodes
+from openinfer.lowering.program.size_bounds import bound_problems, size_bounds
 from openinfer.lowering.program.size_definitions import (
     Quotient,
     defined_values,
@@ -47,9 +48,10 @@ from openinfer.lowering.program.sources import (
 )
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.errors import ProgramError
-from openinfer.runtime.executor import VariableInfo
 from openinfer.runtime.packages.values import ScalarValue
+from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.variables import VariableInfo
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package, TensorInfo
@@ -73,6 +75,8 @@ class ProgramView:
     """Metadata scalars and strings by name."""
     quotients: tuple[Quotient, ...] = ()
     """Divisions of sizes that the program defines; they come out even."""
+    bounds: tuple[SizeBoundRow, ...] = ()
+    """What sizes may be."""
 
     @staticmethod
     def of(module: ModuleOp, package: Package | None, given: Mapping[str, int]) -> ProgramView:
@@ -127,12 +131,15 @@ class ProgramView:
         """The values of the sizes that the program defines.
 
         Raises ProgramError OI0287 for one that has another value in the package or was given one, OI0288
-        for a division with a remainder.
+        for a division with a remainder, OI0612 for a size beyond its bound.
         """
         if problems := definition_problems(module, self.sizes, given):
             raise ProgramError(problems)
         self.sizes.update(defined_values(module, self.sizes))
         self.quotients = tuple(quotients(module))
+        if problems := bound_problems(module, self.sizes):
+            raise ProgramError(problems)
+        self.bounds = tuple(size_bounds(module).values())
 
     # Sources
 

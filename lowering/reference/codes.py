@@ -87,6 +87,11 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "A bound of a loop, an index, an amount or a dimension, or a number that is computed on the way "
         "to it, is beyond 2^62 - 1, above or below 0.",
     ),
+    "OI0612": (
+        "size beyond its bound",
+        "The program says what a size may be, `size 1 <= L <= 512;`, and a size of the model, one that was "
+        "given or the shape of an input is another. The message names size, value and bound.",
+    ),
     "OI0901": ("two twins", "Two NumPy twins are registered for one op."),
     "OI0902": (
         "twin and rule differ",

@@ -21,12 +21,15 @@ from openinfer.lowering.reference.outline import outline_from
 from openinfer.lowering.reference.scope import Key
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError, ProgramError, StepError
-from openinfer.runtime.executor import BaseExecutor, VariableInfo, impossible
+from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.outline import Outline
+from openinfer.runtime.size_bounds import check_bounds
 from openinfer.runtime.state import State, StateValue
+from openinfer.runtime.step_sizes import impossible
 from openinfer.runtime.storage import AnyArray, to_storage
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
+from openinfer.runtime.variables import VariableInfo
 
 if TYPE_CHECKING:
     from openinfer.runtime.packages.base import Package
@@ -129,6 +132,7 @@ class SimulatorExecutor(BaseExecutor):
         arrays = {name: tensor.values() for name, tensor in inputs.items()}
         for cache in self._state.values():
             cache.check_sizes(sizes)
+        check_bounds(self._view.bounds, sizes)
         self._check_volatile(sizes)
         self._check_divisions(sizes)
         self._contents.check_unchanged()

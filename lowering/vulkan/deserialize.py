@@ -27,13 +27,15 @@ from openinfer.dialects.spirv.enums import (
     ExecutionModelAttr,
     MemoryModelAttr,
 )
+from openinfer.dialects.spirv.global_ops import (
+    GlobalVariableOp,
+    SpecConstantCompositeOp,
+    SpecConstantOp,
+)
 from openinfer.dialects.spirv.structure_ops import (
     VERSIONS,
     EntryPointOp,
     ExecutionModeOp,
-    GlobalVariableOp,
-    SpecConstantCompositeOp,
-    SpecConstantOp,
     SpirvModuleOp,
     VersionAttr,
 )

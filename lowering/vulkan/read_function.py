@@ -25,8 +25,9 @@ from openinfer.dialects.spirv.enums import (
     LoopControlAttr,
     SelectionControlAttr,
 )
+from openinfer.dialects.spirv.global_ops import AddressOfOp, ReferenceOfOp
 from openinfer.dialects.spirv.memory_ops import LoadOp, StoreOp, VariableOp
-from openinfer.dialects.spirv.structure_ops import AddressOfOp, ReferenceOfOp, SpirvFuncOp
+from openinfer.dialects.spirv.structure_ops import SpirvFuncOp
 from openinfer.dialects.spirv.types import PointerType
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.vulkan.read_globals import DEEPEST, Globals, cannot_hold

@@ -49,7 +49,7 @@ from openinfer.dialects.spirv.types import (
     TensorLayoutType,
     TensorViewType,
 )
-from openinfer.lowering.vulkan.serialize import INTERFACES
+from openinfer.lowering.vulkan.write_sections import INTERFACES
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.spirv.instructions import ENUMERATIONS
 from openinfer.runtime.spirv.words import Instruction, Module, Part, number

@@ -45,7 +45,7 @@ from openinfer.dialects.spirv.tensor_ops import (
 from openinfer.dialects.spirv.types import CooperativeMatrixType
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.vulkan.read_globals import Globals, cannot_hold, name_of
-from openinfer.lowering.vulkan.serialize import opcode_name
+from openinfer.lowering.vulkan.write_op import opcode_name
 from openinfer.runtime.spirv.instructions import EXTENDED, MASKS
 from openinfer.runtime.spirv.words import Instruction, number
 

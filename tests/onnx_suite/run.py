@@ -3,6 +3,7 @@
     run.py --device cpu               # compiled for a device
     run.py --device vulkan --tenth    # the tenth that CI compiles
     run.py --device cpu --keep FILE   # resumes: what FILE has is not run again
+    run.py --device cpu --jobs 8      # in processes
     run.py --update                   # writes the list anew from what the simulator does
 
 A wrong number is never written into the list.
@@ -14,9 +15,13 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
 from node_cases import EXPECTED, Case, all_cases, expected, in_tenth, result_of
+from processes import in_processes
 
 
 def main() -> int:
@@ -26,6 +31,7 @@ def main() -> int:
     options.add_argument("--device", default="", help="compiled for it, else the simulator")
     options.add_argument("--tenth", action="store_true", help="the tenth that CI compiles")
     options.add_argument("--keep", type=Path, metavar="FILE", help="results, a line each")
+    options.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; 1 by default")
     options.add_argument("--update", action="store_true", help="write the list")
     given = options.parse_args()
     wanted = {one.name: one.result for one in expected()} if EXPECTED.exists() else {}
@@ -34,7 +40,7 @@ def main() -> int:
         for name, case in all_cases().items()
         if given.part in name and (in_tenth(name) or not given.tenth)
     ]
-    found = _results(chosen, given.keep, lambda case: _result(case, given.device))
+    found = _results(chosen, given.keep, partial(_result, given.device), given.jobs)
     wrong = [
         f"{name}: {result}, listed: {wanted.get(name)}"
         for name, result in found.items()
@@ -49,7 +55,7 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _result(case: Case, device: str) -> str:
+def _result(device: str, case: Case) -> str:
     try:
         return result_of(case, device)
     # A wrong number, or a failure: both are told, and the rest goes on.
@@ -57,20 +63,23 @@ def _result(case: Case, device: str) -> str:
         return f"wrong: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
-def _results(cases: list[Case], keep: Path | None, result: Callable[[Case], str]) -> dict[str, str]:
+def _ended(case: Case) -> str:
+    return f"wrong: {case.name} ended its process"
+
+
+def _results(
+    cases: list[Case], keep: Path | None, result: Callable[[Case], str], processes: int
+) -> dict[str, str]:
     """The result of each case; those that are in the file come from there, others are added to it."""
     lines = keep.read_text().splitlines() if keep is not None and keep.exists() else []
     known = dict(line.split("\t", 1) for line in lines)
-    found: dict[str, str] = {}
-    for case in cases:
-        name = case.name
-        if name not in known:
-            known[name] = result(case)
-            if keep is not None:
-                with keep.open("a") as file:
-                    file.write(f"{name}\t{known[name]}\n")
-        found[name] = known[name]
-    return found
+    waiting = [case for case in cases if case.name not in known]
+    for case, found in in_processes(result, waiting, processes, _ended):
+        known[case.name] = found
+        if keep is not None:
+            with keep.open("a") as file:
+                file.write(f"{case.name}\t{found}\n")
+    return {case.name: known[case.name] for case in cases}
 
 
 def _say(text: str) -> None:

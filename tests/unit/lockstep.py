@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from openinfer.dialects.extensions.arith import CmpfOp
 from openinfer.dialects.extensions.gpu import (
     ShuffleOp,
     SubgroupMmaComputeOp,
@@ -30,6 +31,7 @@ from openinfer.dialects.extensions.gpu import (
     SubgroupMmaLoadMatrixOp,
     SubgroupMmaStoreMatrixOp,
 )
+from openinfer.dialects.extensions.memref import AtomicRMWOp
 
 Array = np.ndarray[Any, Any]
 
@@ -64,6 +66,14 @@ _COMPARED: tuple[Callable[[Any, Any], Any], ...] = (
     np.not_equal,
     *(np.less, np.less_equal, np.greater, np.greater_equal) * 2,
 )
+_COMPARED_FLOATS: Mapping[int, Callable[[Any, Any], Any]] = {
+    1: np.equal,
+    2: np.greater,
+    3: np.greater_equal,
+    4: np.less,
+    5: np.less_equal,
+    6: np.not_equal,
+}
 _CONVERSIONS = ("arith.extf", "arith.truncf", "arith.index_cast", "arith.sitofp", "arith.extui")
 
 
@@ -153,6 +163,14 @@ class _Workgroup:
 
     # Control flow
 
+    def compare_floats(self, op: CmpfOp) -> None:
+        """Ordered comparisons are 1 to 6, those that NaN fulfils 8 to 13."""
+        number = op.predicate.value.data
+        x, y = self.values[op.lhs], self.values[op.rhs]
+        found = _COMPARED_FLOATS[number % 7](x, y)
+        nan = np.isnan(x) | np.isnan(y)
+        self.values[op.result] = (found & ~nan) if number < 7 else (found | nan)
+
     def condition(self, op: scf.IfOp) -> None:
         before, chosen = self.active, self.full(self.values[op.cond])
         sides: list[list[Any]] = []
@@ -194,7 +212,9 @@ class _Workgroup:
         if isinstance(element, VectorType):
             shape, element = [*shape, element.element_count()], element.element_type
         # What nobody has written shows.
-        self.memory[op.memref] = np.full(shape, np.nan, _dtype(element))
+        kind = np.dtype(_dtype(element))
+        unwritten = np.nan if kind.kind == "f" else -1
+        self.memory[op.memref] = np.full(shape, unwritten, kind)
 
     def dim(self, op: memref.DimOp) -> None:
         axis = int(self.values[op.index][0])
@@ -208,6 +228,17 @@ class _Workgroup:
         memory, on = self.memory[op.memref], self.active
         at = tuple(index[on] for index in self.places(memory, op.indices))
         memory[at] = self.full(self.values[op.value])[on]
+
+    def update(self, op: memref.AtomicRMWOp) -> None:
+        """One invocation after the other adds to an element."""
+        memory = self.memory[op.memref]
+        places = self.places(memory, op.indices)
+        value, found = self.full(self.values[op.value]), np.zeros(self.threads, memory.dtype)
+        for number in np.flatnonzero(self.active):
+            at = tuple(index[number] for index in places)
+            found[number] = memory[at]
+            memory[at] += value[number]
+        self.values[op.result] = found
 
     def neighbours(
         self, memory: Array, indices: Sequence[SSAValue], count: int
@@ -315,12 +346,14 @@ def _count(value: SSAValue) -> int:
 _HANDLERS: Mapping[type[Operation], Callable[[_Workgroup, Any], None]] = {
     arith.ConstantOp: _Workgroup.constant,
     arith.CmpiOp: _Workgroup.compare,
+    CmpfOp: _Workgroup.compare_floats,
     scf.IfOp: _Workgroup.condition,
     scf.ForOp: _Workgroup.loop,
     memref.AllocaOp: _Workgroup.allocate,
     memref.DimOp: _Workgroup.dim,
     memref.LoadOp: _Workgroup.load,
     memref.StoreOp: _Workgroup.store,
+    AtomicRMWOp: _Workgroup.update,
     vector.LoadOp: _Workgroup.load_wide,
     vector.StoreOp: _Workgroup.store_wide,
     vector.BroadcastOp: _Workgroup.broadcast,

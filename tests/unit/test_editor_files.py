@@ -134,6 +134,12 @@ def test_keywords(word: str) -> None:
     assert scope.startswith(EXPECTED["keyword"]), scope
 
 
+def test_a_bound_of_a_size() -> None:
+    scopes = GRAMMAR.scopes("size 1 <= L <= 512;")
+    assert innermost(scopes, 0) == "keyword.other.size.openinfer"
+    assert innermost(scopes, 7) == "keyword.operator.openinfer"
+
+
 @pytest.mark.parametrize(
     "line", ["    op add(op, cache) >> loop;", "    transfer block >> return;"]
 )

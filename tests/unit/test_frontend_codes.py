@@ -226,6 +226,16 @@ CASES: list[tuple[str, str, str]] = [
     ("OI0305", "divides by zero", "size a = 0;\nsize b = «4/a;\n" + entry()),
     ("OI0258", "the name of a size", "size i = 3;\n" + entry("loop k («i in 0..2) { barrier; }")),
     ("OI0257", "is not known before the step", f"size s = 3;\n{K}{entry()}".replace("i=4", "i=«n")),
+    ("OI0290", "with one or two `<=`, found `<`", "size L «< 4;\n" + entry()),
+    ("OI0290", "with one or two `<=`, found `>=`", "size 4 «>= L;\n" + entry()),
+    ("OI0290", "with one or two `<=`, found `<=`", "size 1 <= L <= 4 «<= M;\n" + entry()),
+    ("OI0290", "bounds the number 4, no size", "size 1 <= «4;\n" + entry()),
+    ("OI0290", "found volatile variable `n`", "size «n <= 4;\n" + entry()),
+    ("OI0290", "found `_`", "size L <= «_;\n" + entry()),
+    ("OI0290", "no size is what", "size a = 4;\nsize a <= L <= «3;\n" + entry()),
+    ("OI0290", "no size is what", "size L <= «-1;\n" + entry()),
+    ("OI0290", "at the top of the program", entry("«size D <= 4;")),
+    ("OI0305", "a bound divides by zero", "size a = 0;\nsize L <= «4/a;\n" + entry()),
     ("OI0301", "unknown dtype `f23`", declared("y: «f23;")),
     ("OI0302", "must be an integer", declared("y: i32 @init(«1.0);")),
     ("OI0302", "must be a number", declared("y: f32 @init(«true);")),
@@ -419,6 +429,7 @@ def test_every_frontend_code_has_a_case() -> None:
     covered = {code for code, _, _ in CASES}
     # Tested where they come from.
     elsewhere = {"OI0107", "OI0140", "OI0141", "OI0270", "OI0287", "OI0271", "OI0272", "OI0701"}
+    elsewhere |= {"OI0273", "OI0274", "OI0275"}
     with_sizes = {code for code in PROGRAM if "OI0320" <= code <= "OI0329"}
     assert {*FRONTEND, *PROGRAM} - elsewhere - with_sizes == covered
 

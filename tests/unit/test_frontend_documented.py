@@ -20,9 +20,9 @@ from openinfer.compiler.tools.openinfer import main
 from openinfer.dialects import graph
 from openinfer.lowering.program.sources import member_name, package_name, pattern_of
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.executor import NUMPY_DTYPES
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.sizes import Size
+from openinfer.runtime.variables import NUMPY_DTYPES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

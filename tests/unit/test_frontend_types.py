@@ -48,7 +48,7 @@ def types(module: Any) -> dict[str, str]:
         ("cache.read A[1, 1] >> t;", "f32[_, _]"),
         ("cache.read A[1, ] >> t;", "f32[_]"),
         ("cache.read A[] >> t;", "f32[_, _]"),
-        ("cache.read C[0..2, 1, 1] >> t;", "f32[_, _, _]"),
+        ("cache.read C[0..2, 1, 1] >> t;", "f32[2, _, _]"),
         ("cache.read C[0] >> t;", "f32[_, _]"),
         ("loop k (i in 0..2) { op relu(x) >> t; }", "f32[B, D]"),
         ("op split(x, axis=0) >> t, u;", "f32[B/2, D]"),

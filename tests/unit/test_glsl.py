@@ -246,6 +246,11 @@ NEAR = {
         "a: f32[1, 2, B, 32];",
         "op attention(q, k, k) >> a;",
     ),
+    "parts": (
+        "dynamic { q: f32[1, 2, 1, 32]; k: f32[1, 2, 4096, 32]; }",
+        "a: f32[1, 2, 1, 32];",
+        "op attention(q, k, k) >> a;",
+    ),
 }
 PASSES = "lower-device-kernels,expand-packed,expand-narrow-floats,cse,dce"
 KINDS = {

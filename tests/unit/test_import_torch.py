@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_imports import Function, check, ops_of, torch
+from torch_imports import Function, assert_same, check, ops_of, torch
 
 import openinfer as oi
 from openinfer.compiler.importers.torch.export import import_module
@@ -207,3 +207,64 @@ def test_an_exported_program_names_sizes_by_their_place() -> None:
     graph, _ = oi.from_torch(exported)
     assert "x: f32[B, L];" in str(graph)
     assert "y: f32[L];" in str(graph)
+
+
+class _Positions(torch.nn.Module):
+    """Takes up to 12 tokens; from 9 on it does something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.places = torch.nn.Parameter(torch.randn(12, 4))
+
+    def forward(self, x: Any) -> Any:
+        y = x + self.places[: x.shape[1]]
+        return torch.sin(y) if x.shape[1] > 8 else torch.cos(y)
+
+
+@pytest.mark.parametrize(
+    ("axis", "example", "bound"),
+    [
+        ("L", 5, "size L <= 8;"),
+        ("L", 10, "size 9 <= L <= 12;"),
+        (("L", 1, None), 5, "size 1 <= L <= 8;"),
+        (("L", 2, 6), 5, "size 2 <= L <= 6;"),
+        (("L", None, 512), 5, "size L <= 8;"),
+    ],
+)
+def test_bounds_of_sizes(axis: Any, example: int, bound: str) -> None:
+    module, x = _Positions().eval(), torch.randn(2, example, 4)
+    graph, package = oi.from_torch(module, (x,), dynamic={"x": ("B", axis)})
+    assert [line for line in str(graph).splitlines() if line.startswith("size")] == [bound]
+    with oi.Simulator(graph, package).make_executor() as executor:
+        assert_same(executor.run(x=x.numpy())["output"], module(x).detach().numpy(), bound)
+        with pytest.raises(oi.StepError, match="OI0612"):
+            executor.run(x=np.zeros((2, 1 if example == 10 else 9, 4), np.float32))
+
+
+def test_a_dim_of_pytorch_bounds_a_size() -> None:
+    axis = torch.export.Dim("L", min=2, max=6)
+    graph, _ = oi.from_torch(
+        torch.nn.ReLU(), (torch.ones(2, 5),), dynamic={"input": {1: axis, 0: "B"}}
+    )
+    assert "size 2 <= L <= 6;" in str(graph)
+    free = torch.export.Dim("L")
+    graph, _ = oi.from_torch(torch.nn.ReLU(), (torch.ones(2, 5),), dynamic={"input": {1: free}})
+    assert "size" not in str(graph)
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        (("L", 1), r"\('L', 1\) is no axis with limits"),
+        (("L", -1, 4), "is no axis with limits"),
+        (("L", 1, 4.5), "is no axis with limits"),
+        (("L", 7, 4), "L is to be at least 7 and at most 4"),
+        (("L", 6, 9), r"axis 1 of the example x is 5 long, and L is to be 6\.\.9"),
+        (("L", None, 4), r"and L is to be \.\.4"),
+        (("1", 1, 9), "is no name of an axis"),
+    ],
+)
+def test_bounds_that_mean_nothing(axis: Any, message: str) -> None:
+    with pytest.raises(oi.InputError, match=f"OI1503.*{message}"):
+        oi.from_torch(_Positions(), (torch.ones(2, 5, 4),), dynamic={"x": ("B", axis)})

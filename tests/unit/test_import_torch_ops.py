@@ -221,6 +221,10 @@ def indexing(x: Any, y: Any) -> dict[str, Any]:
         "gather_fewer": x.gather(1, index[:1, :3]),
         "select": x.index_select(1, torch.tensor([3, 1])),
         "embedding": F.embedding(index[:, :2], y.T),
+        "bags": F.embedding_bag(index[:, :2], y.T),
+        "weighted_bags": F.embedding_bag(
+            index[:, :2], y.T, mode="sum", per_sample_weights=x[:, :2]
+        ),
         "rows": x[torch.tensor([1, 0, 1])],
         "from_the_end": x[:, negative],
         "computed": x[:, index[0] - n],

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.errors import ProgramError
+from openinfer.lowering.graph.imports.forms_of_constants import form_of_content
+from openinfer.runtime.errors import OpenInferError, ProgramError
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
@@ -163,3 +164,22 @@ def test_sequences_that_are_refused(body: str, reason: str) -> None:
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17]> {text}')
     with pytest.raises(ProgramError, match=reason):
         oi.from_onnx(model)
+
+
+def test_a_hostile_window_is_refused_at_once() -> None:
+    """Found by fuzzing: each channel of the window was a slice of its own."""
+    h = onnx.helper
+    graph = h.make_graph(
+        [h.make_node("LRN", ["x"], ["y"], size=2**31)],
+        "g",
+        [h.make_tensor_value_info("x", 1, [1, 5, 2, 2])],
+        [h.make_tensor_value_info("y", 1, None)],
+    )
+    with pytest.raises(OpenInferError, match="LRN with size=2147483648 is not supported"):
+        oi.from_onnx(h.make_model(graph, opset_imports=[h.make_opsetid("", 18)]))
+
+
+def test_the_largest_integers_are_no_line() -> None:
+    """Found by fuzzing: their differences do not fit into 64 bits."""
+    assert form_of_content(np.array([2**62, -(2**63), 0, 7])) is None
+    assert form_of_content(np.array([3, 5, 7])) is not None

@@ -181,16 +181,13 @@ def test_the_text_reads_well() -> None:
     body = str(graph).partition("    loop layers")[2].partition("\n    }\n")[0]
     assert body.splitlines()[1:] == [
         "        // encoder.layer.{l}.mlp.up (Linear) net.py:7",
-        "        up = op linear(h, up_w[l], up_b[l]);",
         "        // encoder.layer.{l}.mlp.act (GELU)",
-        "        up = op gelu(up);",
+        "        up = op gelu(linear(h, up_w[l], up_b[l]));",
         "        // encoder.layer.{l}.mlp.down (Linear) net.py:7",
-        "        down = op linear(up, down_w[l], down_b[l]);",
         "        // encoder.layer.{l} (Layer) net.py:9",
-        "        down = op mul(down, 0.5);",
-        "        h = op add(down, h);",
+        "        down = op mul(linear(up, down_w[l], down_b[l]), 0.5);",
         "        // encoder.layer.{l}.LayerNorm (LayerNorm)",
-        "        h = op layer_norm(h, norm_w[l], norm_b[l]);",
+        "        h = op layer_norm(add(down, h), norm_w[l], norm_b[l]);",
     ]
     assert dict(package.sizes) == {"num_hidden_layers": 4}
     assert "rolled `encoder.layer.{l}`: 4 layers of 6 statements became one loop" in str(report)

@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from openinfer.compiler.registry import make_context
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
-from openinfer.lowering.vulkan.serialize import opcode_name, serialize
+from openinfer.lowering.vulkan.serialize import serialize
+from openinfer.lowering.vulkan.write_op import opcode_name
 from openinfer.runtime.spirv.check_words import check_words
 from openinfer.runtime.spirv.instructions import BY_NAME, EXTENDED
 

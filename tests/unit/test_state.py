@@ -13,11 +13,12 @@ from safetensors import safe_open
 
 import openinfer as oi
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.executor import BaseExecutor, VariableInfo
+from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State, StateValue, physical_memory
 from openinfer.runtime.state_check import check_state
 from openinfer.runtime.tensors import Tensor
+from openinfer.runtime.variables import VariableInfo
 
 TEXT = """
 dynamic { x: f32[N]; a: i64; }

@@ -62,6 +62,55 @@ def test_products(
         np.testing.assert_allclose(found[name], value, rtol=2e-5, atol=2e-5, err_msg=name)
 
 
+SOME = """
+dynamic {{ h: f32[1, {depth}]; x: {left}[B, N, {depth}]; r: f32[B, N, {columns}]; }}
+constant {{ w: f32[{columns}, {depth}] @dtype(_); }}
+block entry {{
+    a = op linear(h, w);
+    b = op matmul(x, w, transpose_b=true, acc=f32);
+    b = op add(b, r);
+    return a, b;
+}}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS[:2])
+@pytest.mark.parametrize(("kind", "depth", "columns"), [("q8_0", 1024, 283), ("q4_0", 288, 256)])
+def test_some_rows(
+    kind: str,
+    depth: int,
+    columns: int,
+    tier: str,
+    everything_on_vulkan: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Up to 16 rows of which only the step knows how many read the blocks, more have them unpacked."""
+    monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
+    draw = np.random.default_rng(depth)
+    package = oi.open_model(
+        write(tmp_path / "w.gguf", {"w": (kind, blocks(kind, columns, depth, 1))})
+    )
+    text = SOME.format(depth=depth, columns=columns, left="f32")
+    program = oi.compile(text, package, device="vulkan")
+    executor = program.make_executor(trace=True)
+    weight = package.tensor("w").values().astype(np.float64)
+    for batches, rows in ((1, 1), (2, 3), (1, 4), (1, 7), (1, 0), (2, 16), (1, 17)):
+        inputs = {
+            "h": draw.standard_normal((1, depth)).astype(np.float32),
+            "x": draw.standard_normal((batches, rows, depth)).astype(np.float32),
+            "r": draw.standard_normal((batches, rows, columns)).astype(np.float32),
+        }
+        executor.clear_trace()
+        found = executor.run(**inputs)
+        expected = inputs["x"].astype(np.float64) @ weight.T + inputs["r"]
+        off = np.abs(found["b"] - expected)
+        assert off.size == 0 or off.max() < 1e-6 * np.abs(expected).max()
+        kernels = {event.kernel for event in executor.trace()}
+        name = next((f"_of_blocks_of_{most}" for most in (4, 8, 16) if rows <= most), "")
+        assert rows == 0 or f"matmul_1{name}" in kernels
+
+
 ROTATED = """
 dynamic {{ h: f32[1, 96]; place: i32[1]; }}
 constant {{ q: f32[{heads} * {size}, 96] @dtype(_); k: f32[{heads} * {size}, 96] @dtype(_); }}

@@ -197,11 +197,15 @@ def test_a_form_agrees_with_the_simulator(
     sizes: str,
     tier: str,
     everything_on_vulkan: None,
+    own_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
+    # One program serves all sizes. The folder is for these tests alone, whose places are others.
+    monkeypatch.delenv("OPENINFER_CACHE")
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(own_cache.with_name("forms-on-vulkan")))
     path = tmp_path / "form.oi"
     path.write_text(PROGRAMS[form])
     given = [word for size in sizes.split() for word in ("--size", size)]

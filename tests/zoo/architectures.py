@@ -92,6 +92,20 @@ def _named(name: str, **options: Any) -> Callable[[], Any]:
     return lambda: getattr(torchvision().models, name)(num_classes=10, **options)
 
 
+def _narrow(name: str, *places: int) -> Callable[[], Any]:
+    """A model whose classifier is 64 wide: whole, it is too large for some drivers (128 MiB a kernel)."""
+
+    def build() -> Any:
+        made = _named(name)()
+        first, last = (made.classifier[place] for place in (places[0], places[2]))
+        made.classifier[places[0]] = torch.nn.Linear(first.in_features, 64)
+        made.classifier[places[1]] = torch.nn.Linear(64, 64)
+        made.classifier[places[2]] = torch.nn.Linear(64, last.out_features)
+        return made
+
+    return build
+
+
 def _segmentation(name: str) -> Callable[[], Any]:
     return lambda: getattr(torchvision().models.segmentation, name)(
         weights=None, weights_backbone=None, num_classes=5
@@ -282,8 +296,8 @@ def architectures() -> list[Architecture]:
         ),
         _vision("ResNet18", _named("resnet18"), 64, varying=True),
         _vision("ResNet50", _named("resnet50")),
-        _vision("VGG11", _named("vgg11_bn")),
-        _vision("AlexNet", _named("alexnet"), 64),
+        _vision("VGG11", _narrow("vgg11_bn", 0, 3, 6)),
+        _vision("AlexNet", _narrow("alexnet", 1, 4, 6), 64),
         _vision("GoogLeNet", _named("googlenet", aux_logits=False, init_weights=False)),
         _vision("SqueezeNet", _named("squeezenet1_1"), varying=True),
         _vision(

@@ -47,6 +47,14 @@ class Program:
     def right(self) -> bool:
         return not self.why and all(error <= BOUND for error in self.errors.values())
 
+    def add(self, other: Program) -> None:
+        """Takes what other executors gave, and the numbers of the import where they are known."""
+        self.errors |= other.errors
+        self.why |= other.why
+        if other.lines:
+            self.nodes, self.lines, self.loops = other.nodes, other.lines, other.loops
+            self.seconds, self.exporter = other.seconds, other.exporter
+
 
 @dataclass
 class Row:
@@ -61,6 +69,15 @@ class Row:
     def right(self) -> bool:
         found = [one for one in (self.torch, self.onnx) if one is not None]
         return bool(found) and all(one.right for one in found)
+
+    def add(self, other: Row) -> None:
+        """Takes what another run measured of the same architecture."""
+        for way in ("torch", "onnx"):
+            one, more = getattr(self, way), getattr(other, way)
+            if one is not None and more is not None:
+                one.add(more)
+            else:
+                setattr(self, way, one or more)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -136,6 +153,9 @@ def _tried(program: Program, who: str, work: Callable[[], None]) -> None:
         work()
     except OpenInferError as error:
         program.why[who] = str(error)
+    # A defect of ours is a row of the table, and the rest goes on.
+    except Exception as error:
+        program.why[who] = f"{type(error).__name__}: {error}"
 
 
 def _by_export(model: _Model, program: Program, executors: Sequence[str]) -> None:

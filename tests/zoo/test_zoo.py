@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from architectures import Architecture, architectures
-from measuring import measured
+from measuring import Program, Row, measured
+from zoo_page import LIBRARIES, Measured, merged, page
 
 BY_ONNX = ("U-Net", "Llama")
 """Those that CI exports to ONNX, and runs on a GPU."""
@@ -41,4 +42,26 @@ def test_an_architecture_on_vulkan(architecture: Architecture, vulkan: None) -> 
 def test_the_page_has_every_architecture() -> None:
     page = (Path(__file__).parents[2] / "docs/zoo.md").read_text()
     missing = [one.name for one in architectures() if page.count(f"| {one.name} |") != 2]
-    assert not missing, f"{missing} are missing: python scripts/zoo.py --page"
+    assert not missing, f"{missing} are missing: python scripts/zoo.py --page zoo.json"
+
+
+def test_what_was_measured_in_parts_is_one_row(tmp_path: Path) -> None:
+    found = Measured(dict.fromkeys(["sources", "cpu", *LIBRARIES], "1"))
+    ran = Program(9, 3, 1, {"simulator": 1e-7, "cpu": 2e-7})
+    compiled = Program(errors={"torch.compile": 3e-7})
+    failed = Program(8, 4, errors={"simulator": 1e-7}, why={"cpu": "error[OI0001]: no"})
+    for row in (Row("MLP", "plain", torch=compiled), Row("MLP", "plain", torch=ran, onnx=failed)):
+        found.add(row)
+        found.write(tmp_path / "zoo.json")
+        found = Measured.read(tmp_path / "zoo.json")
+    text = page(found)
+    assert "| MLP | plain | 9 | 3 | 1 | 1e-07 | 2e-07 | 3e-07 |  |" in text
+    assert "| MLP | plain | 8 | 4 | 0 | 1e-07 | – | cpu: error[OI0001]: no |" in text
+    assert "1 of 1 are imported" in text
+    assert "0 of 1 are imported" in text
+    assert "| BERT | text | | | | | | | not measured |" in text
+
+
+def test_files_of_two_states_make_no_page() -> None:
+    with pytest.raises(ValueError, match="two states"):
+        merged([Measured({"sources": one}) for one in "12"])

@@ -8,6 +8,9 @@ from openinfer.compiler.importers.onnx.node import Node, Result, operator
 from openinfer.compiler.importers.onnx.refusals import DAMAGED, Refusal
 from openinfer.compiler.importers.onnx.training import trained_batch_norm
 
+MOST_CHANNELS = 512
+"""Of the window of an LRN; networks have 5."""
+
 
 @operator("BatchNormalization")
 def batch_normalization(node: Node) -> Result | list[Result]:
@@ -90,6 +93,8 @@ def local_response_normalization(node: Node) -> Result:
     alpha, beta, bias = node.float("alpha", 1e-4), node.float("beta", 0.75), node.float("bias", 1.0)
     if size < 1 or x.rank < 3:
         raise Refusal(DAMAGED, f"LRN over {size} channels of a tensor of rank {x.rank}")
+    # Each channel of the window is a slice of its own.
+    node.need(size <= MOST_CHANNELS, f"size={size}")
     before = (size - 1) // 2
     squares = g.op("pad", g.op("mul", x, x), pads=[before, size - 1 - before], axes=[1])
     total: Value | None = None

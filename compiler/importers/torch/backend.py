@@ -196,6 +196,7 @@ class _Program:
         program = compiled(graph, package, **given)
         self._executor = program.make_executor(options.get("threads"))
         rows = {row.name: row for row in program.inputs}
+        self._bounds = program.manifest.bounds
         self._rows = [(place, rows[name]) for name, place in places.items() if name in rows]
         self._weights = {
             place: (one, one.data_ptr(), one._version) for place, one in weights.items()
@@ -213,7 +214,7 @@ class _Program:
         )
 
     def takes(self, arguments: Sequence[Any]) -> bool:
-        """Whether the program has these numbers and shapes: sizes of one name are equal."""
+        """Whether the program has these numbers and shapes: equal ones of one name, all within bounds."""
         if any(arguments[place] != number for place, number in self._numbers.items()):
             return False
         sizes: dict[str, int] = {}
@@ -222,7 +223,7 @@ class _Program:
                 wanted = dim if isinstance(dim, int) else sizes.setdefault(dim, extent)
                 if wanted != extent:
                     return False
-        return True
+        return not any(row.violation(sizes) for row in self._bounds)
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The results as tensors of PyTorch, without a copy; sizes as numbers. Inputs that the graph writes

@@ -21,7 +21,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI1503": (
         "sizes that contradict the model",
         "`dynamic` names the axes of inputs that vary: of inputs that exist, as many names as axes, with "
-        "examples of 2 or more, and axes that the module does not fix at a number.",
+        "examples of 2 or more, and axes that the module does not fix at a number. A name may have limits, "
+        '`("L", 1, 512)`; the example lies within them.',
     ),
     "OI1504": (
         "nothing that can be imported",

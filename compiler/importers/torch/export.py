@@ -10,9 +10,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openinfer.compiler.importers.torch.exported import Dimensions, import_exported
+from openinfer.compiler.importers.torch.dynamic import Dynamic
+from openinfer.compiler.importers.torch.exported import import_exported
 from openinfer.compiler.importers.torch.library import torch
-from openinfer.compiler.importers.torch.sizes import expression_of
 from openinfer.runtime.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -54,10 +54,9 @@ def import_module(
         from openinfer.compiler.importers.torch.archive import load_exported
 
         path = fspath(module)
-        return import_exported(load_exported(path), _names(dynamic, None), Path(path).stem)
+        return import_exported(load_exported(path), Dynamic.of(dynamic, None), Path(path).stem)
     if isinstance(module, library.export.ExportedProgram):
-        names = _names(dynamic, None)
-        return import_exported(module, names, "the model")
+        return import_exported(module, Dynamic.of(dynamic, None), "the model")
     if not isinstance(module, library.nn.Module):
         raise InputError(
             "OI1504",
@@ -73,10 +72,10 @@ def import_module(
     source = type(module).__name__
     positional, named = _arguments(example_inputs)
     by_name = _bound(module, positional, named)
-    names = _names(dynamic, by_name)
-    exported = _export(library, module, positional, named, by_name, names)
-    _check_dynamic(exported, names)
-    imported = import_exported(exported, names, source)
+    axes = Dynamic.of(dynamic, by_name)
+    exported = _export(library, module, positional, named, by_name, axes)
+    axes.check(exported)
+    imported = import_exported(exported, axes, source)
     imported.metadata.update(_configuration(module))
     return imported
 
@@ -113,56 +112,23 @@ def _bound(module: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> d
         ) from None
 
 
-def _names(dynamic: Mapping[str, Any] | None, inputs: Mapping[str, Any] | None) -> Dimensions:
-    """`dynamic` as a name or None for each axis of each input; a `Dim` counts as its name."""
-    found: dict[str, list[str | None]] = {}
-    for name, axes in (dynamic or {}).items():
-        if inputs is not None and name not in inputs:
-            raise InputError(
-                "OI1503",
-                f"dynamic names an input {name!r}, which the module does not have",
-                hint=f"the inputs are {', '.join(inputs)}",
-            )
-        given = dict(axes) if isinstance(axes, Mapping) else dict(enumerate(axes))
-        last = max((int(axis) for axis in given), default=-1)
-        rank = getattr(inputs[name], "ndim", None) if inputs is not None else None
-        if rank is not None and last >= rank:
-            raise InputError(
-                "OI1503",
-                f"dynamic names {last + 1} axes of {name}, which has {rank}",
-                hint="give a name, or None, for each axis",
-            )
-        found[name] = [_axis_name(given.get(axis)) for axis in range(last + 1)]
-    return found
-
-
-def _axis_name(given: Any) -> str | None:
-    if given is None or isinstance(given, int):
-        return None
-    name = given if isinstance(given, str) else getattr(given, "__name__", None)
-    if name is None or not str(name).isidentifier():
-        raise InputError(
-            "OI1503",
-            f"{given!r} is no name of an axis",
-            hint='name axes by letters, digits and _, as {"tokens": ("B", "L")}',
-        )
-    return str(name)
-
-
 def _export(
     library: Any,
     module: Any,
     positional: tuple[Any, ...],
     named: dict[str, Any],
     by_name: dict[str, Any],
-    names: Dimensions,
+    axes: Dynamic,
 ) -> Any:
-    """The export. An axis with a name may vary; PyTorch finds its limits itself."""
-    shapes = {name: _axes(library, value, name, names) for name, value in by_name.items()}
+    shapes = {name: axes.shapes(value, name) for name, value in by_name.items()}
     try:
         with _only_errors():
             return library.export.export(
-                module, positional, named, dynamic_shapes=shapes if names else None, strict=False
+                module,
+                positional,
+                named,
+                dynamic_shapes=shapes if axes.names else None,
+                strict=False,
             )
     except Exception as error:
         raise UnsupportedError(
@@ -170,40 +136,6 @@ def _export(
             f"torch.export refuses {type(module).__name__}: {short(error)}",
             hint="change the module until torch.export.export takes it",
         ) from error
-
-
-def _axes(library: Any, value: Any, name: str, names: Dimensions) -> Any:
-    """What `dynamic_shapes` says of one input: nothing of parts of a structure."""
-    if not isinstance(value, library.Tensor):
-        return library.utils._pytree.tree_map(lambda _: None, value)
-    axes: dict[int, Any] = {}
-    for axis, one in enumerate(names.get(name, ())):
-        if one is None:
-            continue
-        if value.shape[axis] < 2:
-            raise InputError(
-                "OI1503",
-                f"axis {axis} of the example {name} is {value.shape[axis]} long, so {one} could not vary",
-                hint="give an example of 2 or more: PyTorch takes 0 and 1 for fixed",
-            )
-        axes[axis] = library.export.Dim.AUTO
-    return axes
-
-
-def _check_dynamic(exported: Any, names: Dimensions) -> None:
-    """Raises InputError for an axis that was to vary and that the module fixes."""
-    for node in exported.graph.nodes:
-        if node.op != "placeholder":
-            continue
-        for axis, name in enumerate(names.get(node.name, ())):
-            extent = node.meta["val"].shape[axis]
-            if name is not None and expression_of(extent).is_Integer:
-                raise InputError(
-                    "OI1503",
-                    f"{name} cannot vary: the module fixes axis {axis} of {node.name} at {extent}",
-                    hint=f"leave {name} out of dynamic, or remove what depends on the number "
-                    "(TORCH_LOGS=dynamic shows where)",
-                )
 
 
 @contextmanager

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from openinfer.compiler.importers.graph_writer import NO_NAMES, GraphWriter, Imported, Value
 from openinfer.compiler.importers.torch import load_handlers
+from openinfer.compiler.importers.torch.dynamic import Dynamic
 from openinfer.compiler.importers.torch.handlers import HANDLERS, cast_to
 from openinfer.compiler.importers.torch.library import dtype_name, torch
 from openinfer.compiler.importers.torch.places import provenance_of_node
@@ -18,10 +19,9 @@ from openinfer.runtime.errors import InputError, UnsupportedError
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.tensors import as_tensor
 
-Dimensions = Mapping[str, Sequence[str | None]]
-"""For each input the names of its axes; None for one that stays as in the example."""
-
 _DEFAULT_NAMES = "B L M N P Q R S T U V W".split()
+_INFINITE = 1 << 48
+"""No size is that large (`runtime/sizes.py`)."""
 _CONSTANT_SMALL = 1 << 12
 """A tensor that a module makes itself, with at most this many bytes, is one with all equal ones."""
 
@@ -88,7 +88,7 @@ def _refuse_written_constants(exported: Any) -> None:
 
 
 def import_exported(
-    exported: Any, dynamic: Dimensions | None = None, source: str = "the model"
+    exported: Any, dynamic: Dynamic | None = None, source: str = "the model"
 ) -> Imported:
     """The program that an `ExportedProgram` describes, not readable yet, and its tensors, which are borrowed.
 
@@ -99,24 +99,22 @@ def import_exported(
 
 def import_functional(
     program: Any,
-    dynamic: Dimensions | None = None,
+    dynamic: Dynamic | None = None,
     source: str = "the model",
     *,
     written_inputs: bool = False,
 ) -> Imported:
     """The same for an export that is `functional`. `written_inputs`: the new content of inputs that the
     module writes is a result, in front of the others; otherwise they are refused."""
-    return _Import(program, dynamic or {}, source, written_inputs).run()
+    return _Import(program, dynamic or Dynamic(), source, written_inputs).run()
 
 
 class _Import:
-    def __init__(
-        self, program: Any, dynamic: Dimensions, source: str, written_inputs: bool
-    ) -> None:
+    def __init__(self, program: Any, dynamic: Dynamic, source: str, written_inputs: bool) -> None:
         self.program = program
         self.signature = program.graph_signature
         self.kinds = torch().export.graph_signature
-        self.dynamic = dynamic
+        self.dynamic, self.limits = dynamic.names, dynamic.limits
         self.source = source
         self.written_inputs = written_inputs
         self.symbols = Symbols()
@@ -127,7 +125,7 @@ class _Import:
             if spec.kind == self.kinds.InputKind.USER_INPUT
         ]
         self.output_names = self._result_names()
-        sizes = [name for axes in dynamic.values() for name in axes if name]
+        sizes = [name for axes in self.dynamic.values() for name in axes if name]
         results = [name for name in self.output_names if name]
         self.g = GraphWriter(reserved=[*self.user, *results, *sizes, *_DEFAULT_NAMES])
         self.reader = Reader(self.g, self.symbols)
@@ -191,6 +189,25 @@ class _Import:
             self.dims[node.name] = dims
         for expression, size in derived:
             self._define_derived(expression, size)
+        self._bound_sizes()
+
+    def _bound_sizes(self) -> None:
+        """What sizes may be: what the user says, and what PyTorch found that the module asks for.
+
+        0 and 1 are the numbers that an export always takes for fixed, and no limits of the module.
+        """
+        for symbol, found in self.program.range_constraints.items():
+            if not self.symbols.knows(str(symbol)):
+                continue  # A number that data gives.
+            size = self.symbols.size_of(str(symbol))
+            low, high = self.limits.get(str(size), (None, None))
+            least, most = (_limit(one) for one in (found.lower, found.upper))
+            if least is not None and least > 2:
+                low = max(low or 0, least)
+            if most is not None:
+                high = most if high is None else min(high, most)
+            if low is not None or high is not None:
+                self.g.bound(size, low, high)
 
     def _define_derived(self, expression: Any, size: Size) -> None:
         """An input's axis `4*s0` is a size N of its own, and s0 is N/4."""
@@ -337,6 +354,11 @@ class _Import:
         if isinstance(meta, torch().SymInt):
             return self.reader.size_value(self.symbols.size(meta))
         return self.reader.tensor(raw)
+
+
+def _limit(value: Any) -> int | None:
+    """A limit as a number; None for infinity and what PyTorch writes for it."""
+    return int(value) if value.is_Integer and abs(int(value)) < _INFINITE else None
 
 
 def borrowed(tensor: Any) -> tuple[Any, str]:

@@ -16,10 +16,8 @@ for (
     _name
 ) in "nonzero masked_select unique unique2 _unique2 unique_consecutive unique_dim bincount".split():
     REFUSALS[f"aten.{_name}"] = _BY_DATA
-REFUSALS["aten._embedding_bag"] = (
-    "bags are rows of a table that are joined",
-    "take the rows with nn.Embedding and join them with sum, mean or amax: table(x).sum(-2)",
-)
+_BAGS = "take the rows with nn.Embedding and join them with sum, mean or amax: table(x).sum(-2)"
+REFUSALS["aten._embedding_bag"] = ("bags are rows of a table that are joined", _BAGS)
 
 
 @handles("aten.embedding.default")
@@ -27,6 +25,36 @@ def embedding(call: Call) -> Value:
     """The arguments beside table and indices matter for gradients only."""
     call.skip("padding_idx", "scale_grad_by_freq", "sparse")
     return call.g.op("gather", call.tensor("weight"), call.tensor("indices"))
+
+
+@handles("aten.embedding_bag.padding_idx", "aten.embedding_bag.default")
+def embedding_bag(call: Call) -> tuple[Value, ...]:
+    """Rows of a table, joined in bags of one length: `nn.EmbeddingBag` of indices (bags, length)."""
+    call.skip("scale_grad_by_freq", "sparse", "include_last_offset")
+    call.must("padding_idx", None, -1, hint=_BAGS)
+    table, indices = call.tensor("weight"), call.tensor("indices")
+    length = _bag_length(call, indices)
+    bags = call.tensor("offsets").dims[0]
+    g = call.g
+    rows = g.op("gather", table, g.op("reshape", indices, shape=[bags, length]))
+    if call.given("per_sample_weights"):
+        weights = g.op("reshape", call.tensor("per_sample_weights"), shape=[bags, length, 1])
+        rows = g.op("mul", rows, weights)
+    joined = ("sum_axis", "mean_axis", "max_axis")[call.integer("mode")]
+    # The other results are for gradients.
+    return (g.op(joined, rows, axes=[1]),)
+
+
+def _bag_length(call: Call, indices: Value) -> Size:
+    """Of all bags: they begin at 0, length, 2 length, … of as many indices as there are in them."""
+    offsets = call.raw("offsets")
+    if str(getattr(offsets, "target", "")) == "aten.arange.start_step" and not call.flag(
+        "include_last_offset"
+    ):
+        start, end, step = (call.reader.size(one) for one in offsets.args[:3])
+        if start == Size.of(0) and end == indices.dims[0] and step.constant is not None:
+            return step
+    raise Refused("bags whose lengths are not known to be equal", _BAGS)
 
 
 @handles("aten.index_select.default")

@@ -19,6 +19,10 @@ class Symbols:
     def knows(self, symbol: str) -> bool:
         return symbol in self._sizes
 
+    def size_of(self, symbol: str) -> Size:
+        """What a symbol that is known is."""
+        return self._sizes[symbol]
+
     def define(self, symbol: str, size: Size) -> None:
         """Says what a symbol is from now on."""
         self._sizes.setdefault(symbol, size)

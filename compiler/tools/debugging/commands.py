@@ -18,7 +18,7 @@ from openinfer.compiler.tools.debugging.show import (
     written,
 )
 from openinfer.compiler.tools.debugging.targets import parse_target
-from openinfer.runtime.executor import VariableInfo
+from openinfer.runtime.variables import VariableInfo
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from openinfer.lowering.program.sources import package_name, pattern_of
 from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES, dtype
 from openinfer.runtime.errors import ProgramError
+from openinfer.runtime.signature import bounds_of
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -98,15 +99,18 @@ def _sizes(view: ProgramView, given: Mapping[str, int]) -> list[dict[str, Any]]:
     for bound in (bound.data for loop in loops for bound in (loop.start, loop.stop)):
         names.update(dict.fromkeys(sorted(bound.names)))
     rows: list[dict[str, Any]] = []
+    row: dict[str, Any]
     for name in names:
         if name in view.variables or name in view.temporaries:
             continue
         source = _origin(view, name, given)
         if source is None and name in indices:
             continue
-        rows.append(
-            {"name": name, "value": view.sizes.get(name), "from": source or "nothing: give --size"}
-        )
+        row = {"name": name, "value": view.sizes.get(name)}
+        row["from"] = source or "nothing: give --size"
+        if bounds := bounds_of(name, view.bounds):
+            row["bounds"] = list(bounds)
+        rows.append(row)
     return rows
 
 

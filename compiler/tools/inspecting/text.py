@@ -55,7 +55,12 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not rows:
         return ["sizes: none"]
     cells = [
-        [row["name"], "=" if row["value"] is not None else "", row["value"], f"from {row['from']}"]
+        [
+            row["name"],
+            "=" if row["value"] is not None else "",
+            row["value"],
+            f"from {row['from']}{''.join(f', {bound}' for bound in row.get('bounds', ()))}",
+        ]
         for row in rows
     ]
     return ["sizes:", *_table(cells)]

@@ -9,12 +9,14 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     UnknownLoc,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.lowering.cpu.to_llvm.multiples import Multiples
+from openinfer.lowering.quick_ops import append_new
 from openinfer.runtime.errors import CompileError
 
 Int = int | SSAValue
@@ -39,7 +41,7 @@ class State:
         self.entry = Block()
         self.region = Region([self.entry])
         self.block = self.entry
-        self.location: Attribute = UnknownLoc()
+        self.location: LocationAttr = UnknownLoc()
         self.needed: dict[str, llvm.LLVMFunctionType] = {}
         """Outside functions (of libm) that the converted body calls."""
         self._values: dict[SSAValue, SSAValue] = {}
@@ -146,17 +148,11 @@ class State:
         properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
         """Append an op and give its result (the op has at most one)."""
-        made = op.create(
-            operands=operands,
-            result_types=() if result is None else (result,),
-            properties=properties,
-            location=self.location,  # pyright: ignore[reportArgumentType]
-        )
-        self.block.add_op(made)
+        made = append_new(self.block, op, operands, result, properties, self.location)
         return made.results[0] if result is not None else None  # pyright: ignore[reportReturnType]
 
     def append(self, op: Operation) -> Operation:
-        op.location = self.location  # pyright: ignore[reportAttributeAccessIssue]
+        op.location = self.location
         self.block.add_op(op)
         return op
 

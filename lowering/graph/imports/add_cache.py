@@ -23,11 +23,12 @@ from openinfer.dialects.graph import (
     RefAttr,
     ReturnOp,
     SizeAttr,
+    SizeBoundOp,
     SliceAttr,
     VariableOp,
 )
 from openinfer.lowering.graph.imports.editing import Editor, literal
-from openinfer.lowering.graph.imports.provenance import provenance_of, set_provenance
+from openinfer.lowering.graph.imports.provenance import Provenance, provenance_of, set_provenance
 from openinfer.lowering.graph.imports.token_axes import TokenAxes
 from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, written_settings
 from openinfer.lowering.program.nodes import describe
@@ -103,7 +104,18 @@ def _single_batch(module: ModuleOp) -> Size:
         for op in module.walk():
             for key, value in op.properties.items():
                 op.properties[key] = _with_size(value, {name: 1})
+    _widen_bounds(module, length)
     return length
+
+
+def _widen_bounds(module: ModuleOp, length: Size) -> None:
+    """A step takes one token, however many an export asked for; of a batch of 1 nothing is to be said."""
+    for op in [op for op in module.body.ops if isinstance(op, SizeBoundOp)]:
+        if op.size.data == length and op.high is not None:
+            op.properties.pop("low", None)
+        elif op.size.data == length or op.size.data.constant is not None:
+            op.detach()
+            op.erase()
 
 
 def _with_size(value: Attribute, sizes: Mapping[str, int]) -> Attribute:
@@ -174,8 +186,10 @@ class _State:
         if self.places is None:
             first = self.entry.body.block.first_op
             assert first is not None
-            count = self.editor.insert(first, "iota", [], {"shape": [self.length]})
-            self.places = self.editor.insert(first, "add", [count, RefAttr.of(self.step)])
+            named = Provenance(variable="positions")
+            count = self.editor.insert(first, "iota", [], {"shape": [self.length]}, named)
+            start = RefAttr.of(self.step)
+            self.places = self.editor.insert(first, "add", [count, start], None, named)
         return self.places
 
     def count_on(self, op: OpOp) -> None:

@@ -9,6 +9,9 @@ from openinfer.lowering.graph.imports.formulas import Formula, at_least, index, 
 from openinfer.lowering.graph.imports.uses import Array
 from openinfer.runtime.sizes import Size
 
+FARTHEST = 1 << 40
+"""What is larger is no place in a tensor, and sums of such numbers might not fit into 64 bits."""
+
 
 def form_of_content(array: Array) -> Form | None:
     """Of the elements of a constant: a line, a triangle, or one number."""
@@ -31,7 +34,9 @@ def form_of_content(array: Array) -> Form | None:
 
 
 def _line(array: Array) -> Form | None:
-    """start + step * place along each axis, verified for every element."""
+    """start + step * place along each axis, verified for every element; none of numbers beyond FARTHEST."""
+    if any(abs(int(one)) > FARTHEST for one in (array.min(), array.max())):
+        return None
     total = Size.of(int(array[(0,) * array.ndim]))
     expected = np.full(array.shape, array[(0,) * array.ndim], np.int64)
     for axis, extent in enumerate(array.shape):

@@ -345,6 +345,8 @@ def _numbers(value: Attribute) -> Attribute:
     match value:
         case SizeAttr() if value.data.constant is not None:
             return IntegerAttr(value.data.constant, i64)
+        case SizeAttr() if value.data.single_name is not None:
+            return NameAttr(value.data.single_name)  # A bare name in a setting is either.
         case NameAttr() if value.data.isdigit():
             return IntegerAttr(int(value.data), i64)
         case ArrayAttr():
@@ -354,8 +356,11 @@ def _numbers(value: Attribute) -> Attribute:
 
 
 def sorted_settings(op: OpOp) -> list[tuple[str, Attribute]]:
-    """The settings of an op by name: their order means nothing."""
-    return sorted(op.settings.data.items())
+    """The settings of an op by name: their order means nothing, nor does the first axis of a slice."""
+    found = dict(op.settings.data)
+    if op.op_name.data == "slice" and found.get("axis") == IntegerAttr(0, i64):
+        del found["axis"]
+    return sorted(found.items())
 
 
 def _placed(op: Operation, place: Callable[[str], str], size: Callable[[Size], Size]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -58,12 +59,24 @@ class NameValues(ModulePass):
     name: ClassVar[str] = "name-values"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        naming = _Naming.of(op)
-        taken = taken_names(op) - naming.own
-        names: dict[str, str] = {}
-        for name in naming.order:
-            names[name] = naming.given[name] = fresh(naming.stem(name), taken)
-        rename(op, {old: new for old, new in names.items() if old != new})
+        give_names(op)
+
+
+def give_names(module: ModuleOp, hidden: Collection[str] = ()) -> dict[str, str]:
+    """Names all temporaries, and gives the new names by the old ones. Those that are `hidden`, which no text
+    shows, get names that leave the others theirs."""
+    naming = _Naming.of(module)
+    taken = taken_names(module) - naming.own
+    names: dict[str, str] = {}
+    for name in naming.order:
+        naming.given[name] = naming.stem(name)
+        if name not in hidden:
+            names[name] = fresh(naming.given[name], taken)
+    for name in naming.order:
+        if name in hidden:
+            names[name] = fresh(naming.given[name], taken)
+    rename(module, {old: new for old, new in names.items() if old != new})
+    return names
 
 
 @dataclass
@@ -86,7 +99,7 @@ class _Naming:
     results: set[str] = field(default_factory=set[str])
     """What they write, and `entry` reads."""
     given: dict[str, str] = field(default_factory=dict[str, str])
-    """The new names, as far as they are found."""
+    """The new names without their numbers, as far as they are found."""
 
     @staticmethod
     def of(module: ModuleOp) -> _Naming:

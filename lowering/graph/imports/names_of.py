@@ -15,6 +15,7 @@ from openinfer.dialects.graph import (
     NameAttr,
     RefAttr,
     SizeAttr,
+    SizeBoundOp,
     SizeOp,
     SliceAttr,
     VariableOp,
@@ -120,6 +121,9 @@ def taken_names(module: ModuleOp) -> set[str]:
                 found |= {name for dim in op.sizes for name in dim.names}
             case SizeOp():
                 found.add(op.size.data)
+            case SizeBoundOp():
+                parts = (op.low, op.size, op.high)
+                found |= {n for part in parts if part is not None for n in part.data.names}
             case LoopOp():
                 found |= {op.index.data, *op.start.data.names, *op.stop.data.names}
             case _:

@@ -230,6 +230,7 @@ class _Block:
             stop = of.sight.keys(of.sight.position(self.first), shape.queries)
         queries = self._queries()
         count = len(self.tiles)
+        once = stop[0] == 0 and isinstance(stop[1], int) and stop[1] <= shape.round
 
         def one_round(at: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             results, (top, total), coming = (
@@ -244,17 +245,20 @@ class _Block:
             self._put(self.values, coming[half:])
             barrier(b)
             # On the way while this round is computed; behind the last one nobody needs them.
-            coming = self._fetch(b.add(at, shape.round))
+            coming = [] if once else self._fetch(b.add(at, shape.round))
             place = b.add(b.add(at, self.x), b.mul(self.half, self.half_keys))
             masks = self._mask(place)
             self._score(queries)
-            top, total, change = self._weigh((place, masks), stop[1], top, total)
+            top, total, change = self._weigh((place, masks), stop[1], top, total, once=once)
             results = self._add(results, change)
             return [*results, top, total, *coming]
 
         zero = b.insert(SubgroupMmaConstantMatrixOp(b.constant(0, f32), SUMS))
         begin = [*[zero] * count, *self.weights.start(0), *self._fetch(b.index(stop[0]))]
-        found = b.reduce(stop[0], stop[1], shape.round, begin, one_round, hint="at")
+        if once:
+            found = one_round(b.index(0), begin)
+        else:
+            found = b.reduce(stop[0], stop[1], shape.round, begin, one_round, hint="at")
         if shape.along == 1:
             self._finish(found[:count], found[count + 1], stop)
         else:
@@ -375,9 +379,12 @@ class _Block:
         stop: Index,
         top: SSAValue,
         total: SSAValue,
-    ) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """Weights of a round go to shared memory. The new top and total, and the matrix that results so far
-        are multiplied with. `keys`: the first key of an invocation, and what the mask says of its keys."""
+        *,
+        once: bool,
+    ) -> tuple[SSAValue, SSAValue, SSAValue | None]:
+        """Weights of a round, the only one where `once`, go to shared memory. The new top and total, and the
+        matrix that results so far are multiplied with, if there are any. `keys`: the first key of an
+        invocation, and what the mask says of its keys."""
         b = self.b
         subgroup_barrier(b)
         column = b.mul(self.half, self.half_keys)
@@ -391,27 +398,31 @@ class _Block:
         for score in scores[1:]:
             new = greater(b, score, new)
         new = greater(b, self._other(new), new)
-        new = greater(b, new, top)
+        new = new if once else greater(b, new, top)
         base = self.weights.base(new)
         weights = [self.weights.weight(score, base) for score in scores]
         sums = list(weights)
         while len(sums) > 1:
             sums = [b.insert(arith.AddfOp(x, y)) for x, y in zip(sums[::2], sums[1::2])]
-        change = self.weights.weight(top, base)
-        total = b.insert(FmaOp(total, change, sums[0]))
-        # Everybody has read the scores: what changes the results takes their place.
-        subgroup_barrier(b)
-        four = b.from_elements([change] * 4)
-        for number in range(SIDE // 8):
-            place = b.add(b.mul(self.half, SIDE // 8), number)
-            b.store(four, self.scores, [self.own_row, place])
+        if once:
+            total = sums[0]
+        else:
+            change = self.weights.weight(top, base)
+            total = b.insert(FmaOp(total, change, sums[0]))
+            # Everybody has read the scores: what changes the results takes their place.
+            subgroup_barrier(b)
+            four = b.from_elements([change] * 4)
+            for number in range(SIDE // 8):
+                place = b.add(b.mul(self.half, SIDE // 8), number)
+                b.store(four, self.scores, [self.own_row, place])
         for number in range(0, self.half_keys, LANES):
             eight = [convert(b, w, f16) for w in weights[number : number + LANES]]
             place = b.floordiv(b.add(column, number), LANES)
             b.store(b.from_elements(eight), self.shares, [self.own_row, place])
         subgroup_barrier(b)
-        matrix = self._matrix(self.scores, [self.own, b.index(0)], SUMS)
-        return new, total, matrix
+        if once:
+            return new, total, None
+        return new, total, self._matrix(self.scores, [self.own, b.index(0)], SUMS)
 
     def _whole_rounds(self) -> bool:
         """Whether no round goes beyond the last key."""
@@ -474,8 +485,8 @@ class _Block:
         b.do(shuffle)
         return shuffle.shuffled
 
-    def _add(self, results: Sequence[SSAValue], change: SSAValue) -> list[SSAValue]:
-        """Results so far with the keys of a round."""
+    def _add(self, results: Sequence[SSAValue], change: SSAValue | None) -> list[SSAValue]:
+        """Results so far with the keys of a round; without `change` they are those of no key."""
         b = self.b
         shares = [
             self._matrix(self.shares, [self.own, b.index(key // LANES)], LEFT)
@@ -483,7 +494,9 @@ class _Block:
         ]
         found: list[SSAValue] = []
         for result, d in zip(results, self.tiles):
-            total = b.insert(SubgroupMmaElementwiseOp("mulf", result, change))
+            total = result
+            if change is not None:
+                total = b.insert(SubgroupMmaElementwiseOp("mulf", result, change))
             for number, share in enumerate(shares):
                 place = [b.add(self.x, number * SIDE), b.index(d // LANES)]
                 values = self._matrix(self.values, place, RIGHT)

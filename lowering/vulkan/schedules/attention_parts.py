@@ -8,14 +8,14 @@ becomes
     %keys = memref.dim %k, %c2
     %many = arith.cmpi uge, %keys, %c2048
     scf.if %many {
-      func.call @attention_0_in_parts(%q, %k, %v, %o, %parts)    // [top, total, *result] of each part
-      func.call @attention_0_joined(%q, %k, %v, %o, %parts)      // the parts of a head as one
-    } else {
+      func.call @attention_0_in_parts(%q, %k, %v, %o, %parts, %counts)  // [top, total, *result] of each part,
+    } else {                                                            // which the last workgroup joins
       func.call @attention_0(%q, %k, %v, %o, %parts)
     }
 
-How many parts there are, and how long they are, follows from how many keys a step has. The second kernel
-waits for the first, which takes some 2 us: few keys stay together.
+How many parts there are, and how long they are, follows from how many keys a step has. Where the types do not
+say how many heads there are in all, a second kernel joins the parts, `@attention_0_joined`, which waits for
+the first.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.numeric import select, wide_type
 from openinfer.lowering.kernels.scratch import scratch_of
+from openinfer.lowering.locations import give_location
+from openinfer.lowering.vulkan.schedules.arrivals import counts_of, is_last
 from openinfer.lowering.vulkan.schedules.attention_one_query import (
     SIZE,
     Part,
@@ -58,6 +60,7 @@ from openinfer.lowering.vulkan.schedules.grid import (
 )
 from openinfer.lowering.vulkan.schedules.wide import BYTES, mark_aligned
 from openinfer.runtime.devices.description import DeviceDescription
+from openinfer.runtime.manifest import DEVICE_COUNTS
 from openinfer.runtime.sizes import Size
 
 STAGE = "openinfer.stage"
@@ -65,6 +68,8 @@ STAGE = "openinfer.stage"
 IN_PARTS, JOINED = "in_parts", "joined"
 ROOM = "parts"
 """The scratch buffer: [batches, heads, parts, 2 + columns]."""
+ARRIVED = "arrived"
+"""Another one: a count for each batch and the heads of a workgroup."""
 TOGETHER = 2
 """Heads of queries that share what is read of the keys."""
 WORD_BYTES = 4
@@ -126,8 +131,8 @@ def _most_parts(batches: int | None, heads: int | None, together: int) -> int:
     return min(MOST_PARTS, GROUPS * together // max(1, batches * heads))
 
 
-def divide_keys(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> None:
-    """Gives an attention of one query two more kernels, and lets its calls in `@step` choose."""
+def divide_keys(step: FuncOp, function: FuncOp, kernel: Operation, calls: list[CallOp]) -> None:
+    """Gives an attention of one query another kernel, or two, and lets its calls in `@step` choose."""
     if not isinstance(kernel, AttentionOp) or kernel.room(ROOM) is None:
         return
     mark_aligned(kernel, function, calls)
@@ -141,35 +146,76 @@ def divide_keys(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> Non
     if 0 <= known < least:
         return
     own = function.sym_name.data
-    names = [f"{own}_{stage}" for stage in (IN_PARTS, JOINED)]
-    for stage, name in zip((IN_PARTS, JOINED), names):
+    counts = counts_of(step) if _at_once(b, kernel) else None
+    stages = (IN_PARTS,) if counts is not None else (IN_PARTS, JOINED)
+    for stage in stages:
         copy = function.clone()
-        copy.properties["sym_name"] = StringAttr(name)
+        copy.properties["sym_name"] = StringAttr(f"{own}_{stage}")
         (op,) = [op for op in copy.body.block.ops if isinstance(op, AttentionOp)]
         op.attributes[STAGE] = StringAttr(stage)
+        if counts is not None:
+            _count_arrivals(copy, op, counts)
         block = function.parent_block()
         assert block is not None
         block.insert_op_before(copy, function)
     argument = kernel.inputs[1]
     assert isinstance(argument, BlockArgument)
     keys = argument.index
+    names = [f"{own}_{stage}" for stage in stages]
     for call in calls:
         with keep_location(call):
-            _choose(call, (call.operands[keys], axis, least), own, names)
+            _choose(call, (call.operands[keys], axis, least), own, names, counts)
         Rewriter.erase_op(call)
     if known >= 0:
         function.detach()
         function.erase()
 
 
-def _choose(call: CallOp, keys: tuple[SSAValue, int, int], whole: str, parts: list[str]) -> None:
+def _at_once(b: LoopBuilder, op: AttentionOp) -> bool:
+    """Whether the last workgroup of some heads may join their parts: where there is a count for them."""
+    division = _Division(b, op)
+    some = division.extents(b, op.output, op.inputs[1], division.heads_axis)[:2]
+    known = product(b, some) if all(isinstance(extent, int) for extent in some) else None
+    return isinstance(known, int) and known <= DEVICE_COUNTS
+
+
+def _count_arrivals(function: FuncOp, op: AttentionOp, counts: SSAValue) -> None:
+    """Gives the kernel of an attention numbers to count its workgroups with."""
+    block = function.body.block
+    argument = block.insert_arg(counts.type, len(block.args))
+    argument.name_hint = counts.name_hint
+    function.update_function_type()
+    rooms = {one.data: value for one, value in zip(op.rooms or (), op.scratch)}
+    given = AttentionOp(
+        op.inputs,
+        outs=op.outs,
+        properties=op.own_properties,
+        scratch={**rooms, ARRIVED: argument},
+        extras=op.extras,
+    )
+    given.attributes.update(op.attributes)
+    with keep_location(op):
+        block.insert_op_before(given, op)
+    give_location(op.location, given)
+    op.detach()
+    op.erase()
+
+
+def _choose(
+    call: CallOp,
+    keys: tuple[SSAValue, int, int],
+    whole: str,
+    parts: list[str],
+    counts: SSAValue | None,
+) -> None:
     """Calls the kernels that fit the keys: a buffer, its axis, and how many are divided."""
     b = LoopBuilder(InsertPoint.before(call))
     buffer, axis, least = keys
 
     def insert(*names: str) -> None:
         for name in names:
-            one = CallOp(name, list(call.operands), [])
+            more = [counts] if counts is not None and name != whole else []
+            one = CallOp(name, [*call.operands, *more], [])
             one.attributes.update(call.attributes)
             b.do(one)
 
@@ -197,7 +243,7 @@ class _Division:
         described = b.facts.device_description
         self.round = keys_at_once(described, shapes[0][3], lanes_of(op))
         layouts = [layout.data for layout in op.layouts]
-        self.axis = layouts[1].index("l")
+        self.axis, self.heads_axis = layouts[1].index("l"), layouts[3].index("h")
         heads, groups = (s[layout.index("h")] for s, layout in zip(shapes, layouts))
         known = [n if n >= 0 else None for n in (heads, groups)]
         self.together = _together(described, known[0], known[1], shapes[0][3])
@@ -220,10 +266,10 @@ class _Division:
 
 
 def in_parts(b: LoopBuilder, op: AttentionOp) -> Grid:
-    """The kernel that walks parts of the keys."""
+    """The kernel that walks parts of the keys, and joins them where it counts its workgroups."""
     of = Attended(b, op)
     division = _Division(b, op)
-    axis = of.out.axis("h")
+    axis, arrived = of.out.axis("h"), op.room(ARRIVED)
 
     def count(host: LoopBuilder, out: SSAValue, keys: SSAValue) -> list[Index]:
         return division.extents(host, out, keys, axis)
@@ -235,7 +281,22 @@ def in_parts(b: LoopBuilder, op: AttentionOp) -> Grid:
         first = b.mul(some, division.together) if division.together > 1 else some
         heads = [b.add(first, n) for n in range(division.together)]
         length = division.length(b, of.k.buffer)
-        Query(of, batch, heads, Part(part, length, division.scratch)).emit()
+        query = Query(of, batch, heads, Part(part, length, division.scratch))
+        query.emit()
+        if arrived is None:
+            return
+        depth = of.depth
+        assert isinstance(depth, int)
+
+        def join(place: SSAValue) -> None:
+            own = b.floordiv(place, depth) if division.together > 1 else b.index(0)
+            _join_parts(of, division, (batch, b.add(first, own), b.rem(place, depth)))
+
+        def finish() -> None:
+            b.loop(query.group.thread, division.together * depth, query.size, join)
+
+        last = is_last(query.group, arrived, b.floordiv(number, extents[-1]), extents[-1])
+        b.when(last, finish)
 
     each_group(b, product(b, extents), one)
 
@@ -250,7 +311,6 @@ def joined(b: LoopBuilder, op: AttentionOp) -> Grid:
     """The kernel that joins the parts of each head: an invocation for each column."""
     of = Attended(b, op)
     division = _Division(b, op)
-    weights = Weights(b, of.kind, of_two=of.stored == f16)
     assert isinstance(of.depth, int)
     depth = of.depth
 
@@ -259,29 +319,7 @@ def joined(b: LoopBuilder, op: AttentionOp) -> Grid:
 
     def one(number: SSAValue) -> None:
         batch, head, column = split(b, number, extents(b, of.out.buffer))
-        parts = division.parts(b, of.k.buffer)
-        last = b.minus(parts, 1)
-        # All loads before the first that is waited for; parts that are not there repeat the last.
-        rows = [[batch, head, b.minimum(n, last)] for n in range(_most(parts, division.most))]
-        tops, totals, results = (
-            [b.load(division.scratch, [*row, place]) for row in rows]
-            for place in (0, 1, b.add(column, 2))
-        )
-        top = weights.largest(tops)
-        total = result = b.constant(0, of.kind)
-        for part, factor in enumerate(weights.factors(tops, top)):
-            more = [
-                b.insert(FmaOp(factor, value[part], old))
-                for value, old in ((totals, total), (results, result))
-            ]
-            if not isinstance(parts, int):
-                there = b.compare("ult", part, parts)
-                more = [select(b, there, *both) for both in zip(more, (total, result))]
-            total, result = more
-        total = weights.divisor(total, nan_rows=op.nan_rows is not None)
-        value = b.insert(arith.DivfOp(result, total))
-        place = of.out.at(batch, head, 0, column)
-        b.store(convert(b, value, of.stored), of.out.buffer, place)
+        _join_parts(of, division, (batch, head, column))
 
     numbered(b, product(b, extents(b, of.out.buffer)), one)
 
@@ -289,6 +327,35 @@ def joined(b: LoopBuilder, op: AttentionOp) -> Grid:
         return grid_for(host, product(host, extents(host, value_of(of.out.buffer))))
 
     return Grid(groups)
+
+
+def _join_parts(
+    of: Attended, division: _Division, place: tuple[SSAValue, SSAValue, SSAValue]
+) -> None:
+    """A result: what the parts of the keys have found of it. `place`: batch, head, column."""
+    b, (batch, head, column) = of.b, place
+    weights = Weights(b, of.kind, of_two=of.stored == f16)
+    parts = division.parts(b, of.k.buffer)
+    last = b.minus(parts, 1)
+    # All loads before the first that is waited for; parts that are not there repeat the last.
+    rows = [[batch, head, b.minimum(n, last)] for n in range(_most(parts, division.most))]
+    tops, totals, results = (
+        [b.load(division.scratch, [*row, at]) for row in rows] for at in (0, 1, b.add(column, 2))
+    )
+    top = weights.largest(tops)
+    total = result = b.constant(0, of.kind)
+    for part, factor in enumerate(weights.factors(tops, top)):
+        more = [
+            b.insert(FmaOp(factor, value[part], old))
+            for value, old in ((totals, total), (results, result))
+        ]
+        if not isinstance(parts, int):
+            there = b.compare("ult", part, parts)
+            more = [select(b, there, *both) for both in zip(more, (total, result))]
+        total, result = more
+    total = weights.divisor(total, nan_rows=of.op.nan_rows is not None)
+    value = b.insert(arith.DivfOp(result, total))
+    b.store(convert(b, value, of.stored), of.out.buffer, of.out.at(batch, head, 0, column))
 
 
 def _most(parts: Index, most: int) -> int:

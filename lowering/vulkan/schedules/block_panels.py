@@ -1,4 +1,4 @@
-"""`nn.matmul` and `nn.matvec` of up to 8 rows with a weight in blocks, whose panels are read as they lie.
+"""`nn.matmul` and `nn.matvec` of a few rows with a weight in blocks, whose panels are read as they lie.
 
 `#nn.blocks<q8_0, 16>` has the blocks of 16 columns for the same 32 steps of the sum in one line: 16 scales,
 then words of four bytes, the same word of each column side by side. An invocation reads 16 bytes, a word of
@@ -15,7 +15,10 @@ invocations read a block of all columns:
 A workgroup has one panel of each matrix, or two of one where columns half a block apart are stored together
 (`halves` of `nn.matvec`). The norm is a factor of the sums, as in `matmul_few_rows.py`.
 
-Requires: a number of rows that the types say; sums in f32.
+Where only the step knows the rows, and a bound is known (`forms.py`), rows that are not there repeat the last
+one, and are not stored.
+
+Requires: a number of rows that the types say, or a bound of it; sums in f32.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from openinfer.dialects.nn import BlocksAttr, MatmulOp, MatvecOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
+from openinfer.lowering.vulkan.schedules.forms import most_rows
 from openinfer.lowering.vulkan.schedules.grid import (
     Grid,
     HostValue,
@@ -55,6 +59,8 @@ WORD = 4
 """Steps of a word of codes, and columns of an access."""
 SIZE = 512
 """Invocations of a workgroup: there are few panels."""
+WIDE_ROWS = 4
+"""Rows up to which registers do for workgroups of that size, and for two blocks on their way."""
 NEIGHBOURS = 8
 """Of them, those that have other steps of the same columns, side by side: four words of two blocks."""
 OF_BLOCK = NEIGHBOURS // 2 * (COLUMNS // WORD)
@@ -80,10 +86,18 @@ def few_rows_of_blocks(found: Product, epilogue: Epilogue) -> Grid:
     assert isinstance(found.columns, int)
     blocks = found.depth // layout.format.elements
     unit = _unit_of(found.op, found.columns)
-    assert isinstance(found.rows, int)
-    group = Workgroup(b, _invocations(b, blocks, found.rows))
-    kernel = _Kernel(found, epilogue, layout, unit, group, blocks)
-    counts = [product(b, found.extents[:-2]), unit.count]
+    rows = found.rows if isinstance(found.rows, int) else most_rows(found.op)
+    assert rows is not None
+    group = Workgroup(b, _invocations(b, blocks, rows))
+    kernel = _Kernel(found, epilogue, layout, unit, group, blocks, rows)
+    known = isinstance(found.rows, int)
+
+    def counts_of(b: LoopBuilder, extents: Sequence[Index]) -> list[Index]:
+        """Batches, and panels; of a step without rows, none."""
+        there: list[Index] = [] if known else [b.minimum(extents[-2], 1)]
+        return [product(b, [*extents[:-2], *there]), unit.count]
+
+    counts = counts_of(b, found.extents)
 
     def one(number: SSAValue) -> None:
         batches, own = split(b, number, counts)
@@ -94,8 +108,8 @@ def few_rows_of_blocks(found: Product, epilogue: Epilogue) -> Grid:
 
     def groups(host: LoopBuilder, value_of: HostValue) -> tuple[Index, Index, Index]:
         rank, output = len(found.extents), value_of(found.output)
-        batches = [host.dim(output, axis) for axis in range(rank - 2)]
-        return groups_for(host, product(host, [product(host, batches), unit.count]))
+        extents = [host.dim(output, axis) for axis in range(rank)]
+        return groups_for(host, product(host, counts_of(host, extents)))
 
     return Grid(groups, group.size)
 
@@ -112,7 +126,7 @@ def _invocations(b: LoopBuilder, blocks: int, rows: int) -> int:
             lines * _entries(size, joins=joins) * 4 <= description.shared_memory
         )
 
-    size = SIZE
+    size = SIZE if rows <= WIDE_ROWS else SIZE // 2
     while not fits(size):
         size //= 2
     while size > max(description.subgroup, 2 * OF_BLOCK) and size // OF_BLOCK > blocks:
@@ -194,12 +208,16 @@ class _Kernel:
         unit: _Unit,
         group: Workgroup,
         blocks: int,
+        rows: int,
     ) -> None:
         b = self.b = found.b
         self.found, self.epilogue, self.layout, self.unit = found, epilogue, layout, unit
         self.group, self.blocks = group, blocks
-        assert isinstance(found.rows, int)
-        self.rows = found.rows
+        self.rows = rows
+        self.last: SSAValue | None = None
+        """The last row, where there may be fewer."""
+        if not isinstance(found.rows, int):
+            self.last = b.index(b.minus(found.rows, 1))
         self.norm = found.op.weight if isinstance(found.op, MatvecOp) else None
         # Which four columns an invocation has, of which block of its turn, and which words of it.
         joins = group.subgroup >= NEIGHBOURS
@@ -248,7 +266,9 @@ class _Kernel:
             there = b.compare("ult", columns[-1], columns_)
             inside = b.insert(arith.AndIOp(inside, there))
             columns = [b.index(b.minimum(column, columns_ - 1)) for column in columns]
-        place = Place((*batch, row, *unit.place(b, columns[0])), None)
+        if self.last is not None:
+            inside = b.insert(arith.AndIOp(inside, b.compare("ule", row, self.last)))
+        place = Place((*batch, self._there(row), *unit.place(b, columns[0])), None)
         known = self.epilogue.hoisted(place, moving=())
 
         def store() -> None:
@@ -270,11 +290,17 @@ class _Kernel:
 
         return where_inside
 
+    def _there(self, row: Index) -> SSAValue:
+        """A row; beyond the last one that."""
+        b = self.b
+        return b.index(row if self.last is None else b.minimum(row, self.last))
+
     def _sums(self, left: Operand, panels: Sequence[tuple[int, SSAValue]]) -> list[SSAValue]:
         """What an invocation adds up: of each row, four columns of each panel; then the squares of rows."""
         b, found, reach = self.b, self.found, self.group.size // OF_BLOCK
         most = self.rows * len(panels) * WORD
-        beside = 2 if self.blocks % (2 * reach) == 0 else 1
+        beside = 2 if self.rows <= WIDE_ROWS and self.blocks % (2 * reach) == 0 else 1
+        rows = [self._there(row) for row in range(self.rows)]
 
         def step(block: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
             places = [b.add(block, n * reach) if n else block for n in range(beside)]
@@ -283,8 +309,8 @@ class _Kernel:
             totals = list(old)
             for at, theirs in zip(places, read):
                 norm = self._norm(at)
-                for row in range(self.rows):
-                    ours = [value for k in self._steps(at) for value in self._left(left, row, k)]
+                for row, place in enumerate(rows):
+                    ours = [value for k in self._steps(at) for value in self._left(left, place, k)]
                     if norm is not None:
                         square = most + row
                         totals[square] = found.more_steps(ours, ours, totals[square])
@@ -317,7 +343,7 @@ class _Kernel:
         first = b.add(b.mul(block, 2 * half), b.mul(self.word, WORD))
         return [first, b.add(first, half)]
 
-    def _left(self, left: Operand, row: int, k: SSAValue) -> list[SSAValue]:
+    def _left(self, left: Operand, row: Index, k: SSAValue) -> list[SSAValue]:
         if self.found.lanes_of(left) >= WORD:
             return left.load_steps(row, k, WORD)
         return [left.load(row, self.b.add(k, n) if n else k) for n in range(WORD)]

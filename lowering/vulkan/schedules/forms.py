@@ -11,6 +11,8 @@ chooses:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, StringAttr, i64
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -27,7 +29,9 @@ ROWS = "openinfer.rows"
 many, and never none."""
 LEAST = 256
 """Columns and depth of a product from which on several kernels are worth it."""
-BOUNDS = (4, 8)
+ABOVE = "openinfer.rows_above"
+"""On the op of a kernel: all steps that start it have more rows than this (`few_rows_of_blocks.py`)."""
+BOUNDS = (4, 8, 16)
 """Rows up to which a product reads its right operand once: the steps of a server that has a few requests."""
 SIDES = (64, 128)
 """Sides of the larger tiles of products, in rows and columns."""
@@ -60,8 +64,11 @@ def forms_of(op: Operation) -> list[int]:
     if columns < LEAST or DYNAMIC_INDEX != depth < LEAST:
         return []
     few = [1, *(BOUNDS if _reads_once(op) else ())]
+    above = op.attributes.get(ABOVE)
+    least = above.value.data if isinstance(above, IntegerAttr) else 0
     idle = [idle_rows(columns, side) for side in SIDES]
-    return [*few, *(most for most in idle if most > few[-1])]
+    bounds = [*few, *(most for most in idle if most > few[-1])]
+    return [most for most in bounds if most > least]
 
 
 def _reads_once(op: MatmulOp) -> bool:
@@ -82,49 +89,66 @@ def choose_forms(function: FuncOp, kernel: Operation, calls: list[CallOp]) -> No
     """Gives an op with several kernels a function for each, beside the one that it has, and lets its calls in
     `@step` choose."""
     forms = forms_of(kernel)
-    if not forms:
+    if not forms or most_rows(kernel) is not None:
         return
+    found = [bounded_copy(function, kernel.name, most) for most in forms]
+    for call in calls:
+        choose_by_rows(call, row_place(kernel), forms, found)
+
+
+def bounded_copy(function: FuncOp, kernel: str, most: int) -> FuncOp:
+    """The function of a kernel for steps of up to so many rows, in front of that for all of them."""
     module_block = function.parent_block()
     assert module_block is not None
-    found: list[FuncOp] = []
-    for most in forms:
-        copy = function.clone()
-        copy.properties["sym_name"] = StringAttr(f"{function.sym_name.data}_of_{most}")
-        (own,) = [op for op in copy.body.block.ops if op.name == kernel.name]
-        own.attributes[ROWS] = IntegerAttr(most, i64)
-        module_block.insert_op_before(copy, function)
-        found.append(copy)
-    found.append(function)
+    copy = function.clone()
+    copy.properties["sym_name"] = StringAttr(f"{function.sym_name.data}_of_{most}")
+    (own,) = [op for op in copy.body.block.ops if op.name == kernel]
+    own.attributes[ROWS] = IntegerAttr(most, i64)
+    module_block.insert_op_before(copy, function)
+    return copy
+
+
+def row_place(kernel: Operation) -> tuple[int, int]:
+    """Which argument of a kernel's function has the rows or queries of its result, and along which axis."""
     result, axis = _result(kernel), _axis(kernel)
     assert isinstance(result, BlockArgument)
     assert axis is not None
-    for call in calls:
-        with keep_location(call):
-            _choose(call, result.index, axis, forms, found)
-        Rewriter.erase_op(call)
+    return result.index, axis
 
 
-def _choose(
-    call: CallOp, result: int, axis: int, forms: list[int], functions: list[FuncOp]
+def choose_by_rows(
+    call: CallOp,
+    place: tuple[int, int],
+    bounds: Sequence[int],
+    functions: Sequence[FuncOp],
+    given: Sequence[SSAValue] | None = None,
+    others: Sequence[Operation] = (),
 ) -> None:
-    """Calls the function that fits the rows."""
+    """Calls the function whose bound is the first that the rows do not exceed, with the operands `given`, or
+    else the call's own; for more rows what the call calls, behind some `others` that only it needs."""
     b = LoopBuilder(InsertPoint.before(call))
-    rows = b.dim(call.operands[result], axis)
+    operands = list(call.operands if given is None else given)
+    with keep_location(call):
+        rows = b.dim(call.operands[place[0]], place[1])
 
-    def choose(number: int) -> None:
-        def insert() -> None:
-            one = CallOp(functions[number].sym_name.data, list(call.operands), [])
-            one.attributes.update(call.attributes)
-            b.do(one)
+        def choose(number: int) -> None:
+            if number == len(bounds):
+                for op in (*others, call):
+                    b.do(op.clone())
+                return
+            most = bounds[number]
 
-        if number == len(forms):
-            insert()
-            return
-        most = forms[number]
-        fits = b.compare("eq" if most == 1 else "ule", rows, most)
-        b.when(fits, insert, lambda: choose(number + 1))
+            def insert() -> None:
+                one = CallOp(functions[number].sym_name.data, operands, [])
+                one.attributes.update(call.attributes)
+                b.do(one)
 
-    choose(0)
+            fits = b.compare("eq" if most == 1 else "ule", rows, most)
+            b.when(fits, insert, lambda: choose(number + 1))
+
+        choose(0)
+    for op in (call, *others):
+        Rewriter.erase_op(op)
 
 
 def _axis(op: Operation) -> int | None:

@@ -40,6 +40,7 @@ from openinfer.lowering.vulkan.schedules.element_indices import (
 from openinfer.lowering.vulkan.schedules.elementwise import lower_fill, lower_generic
 from openinfer.lowering.vulkan.schedules.experts import lower_expert_matmul
 from openinfer.lowering.vulkan.schedules.extremes import lower_extreme
+from openinfer.lowering.vulkan.schedules.few_rows_of_blocks import read_blocks_of_few_rows
 from openinfer.lowering.vulkan.schedules.forms import choose_forms
 from openinfer.lowering.vulkan.schedules.fourier import lower_irfft, lower_rfft
 from openinfer.lowering.vulkan.schedules.gather import lower_gather
@@ -131,6 +132,9 @@ class LowerDeviceKernels(ModulePass):
             return
         verify_places(step)
         for name, found in _calls(step).items():
+            read_blocks_of_few_rows(functions, name, found)
+        functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
+        for name, found in _calls(step).items():
             kernels = _kernels_of(functions[name])
             if len(kernels) == 1:
                 choose_forms(functions[name], kernels[0], found)
@@ -138,7 +142,7 @@ class LowerDeviceKernels(ModulePass):
         for name, found in _calls(step).items():
             kernels = _kernels_of(functions[name])
             if len(kernels) == 1:
-                divide_keys(functions[name], kernels[0], found)
+                divide_keys(step, functions[name], kernels[0], found)
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         moving = _moving_arena(step)
         for name, found in _calls(step).items():

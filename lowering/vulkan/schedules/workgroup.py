@@ -15,7 +15,12 @@ from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
-from openinfer.dialects.extensions.gpu import OF_SUBGROUP, WORKGROUP_MEMORY, ShuffleOp
+from openinfer.dialects.extensions.gpu import (
+    OF_DEVICE,
+    OF_SUBGROUP,
+    WORKGROUP_MEMORY,
+    ShuffleOp,
+)
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import select
 
@@ -41,6 +46,14 @@ def subgroup_barrier(b: LoopBuilder) -> None:
     """The same for the invocations of a subgroup. All of the workgroup come here."""
     one = gpu.BarrierOp()
     one.attributes[OF_SUBGROUP] = UnitAttr()
+    b.do(one)
+
+
+def device_barrier(b: LoopBuilder) -> None:
+    """A barrier of the workgroup, in front of which, or behind which, an atomic update tells other workgroups
+    what was written to buffers."""
+    one = gpu.BarrierOp()
+    one.attributes[OF_DEVICE] = UnitAttr()
     b.do(one)
 
 

@@ -19,6 +19,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import (
+    OF_DEVICE,
     OF_SUBGROUP,
     TOGETHER,
     ShuffleOp,
@@ -30,6 +31,7 @@ from openinfer.dialects.extensions.gpu import (
     is_shared,
 )
 from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp, TensorStoreOp
+from openinfer.dialects.extensions.memref import ATOMIC_KINDS
 from openinfer.dialects.nn import DotBytesOp
 from openinfer.dialects.spirv.composite_ops import CompositeConstructOp, ConstantOp
 from openinfer.dialects.spirv.control_flow_ops import (
@@ -80,6 +82,9 @@ _SHUFFLES = {
     "idx": ("GroupNonUniformShuffle", "GroupNonUniformShuffle"),
 }
 """The instruction of each mode, and what it needs."""
+_UPDATES = {ATOMIC_KINDS.index("addi"): "AtomicIAdd"}
+_OF_BUFFERS = "AcquireRelease|UniformMemory"
+"""What an atomic update, or a barrier, of the device orders."""
 MOST_UNROLLED = 16
 """Turns of a loop that is to be unrolled."""
 WIDE_SUBGROUP = 16
@@ -100,6 +105,8 @@ def is_written(buffer: SSAValue) -> bool:
         elif isinstance(op, TensorStoreOp):
             if op.target is buffer:
                 return True
+        elif isinstance(op, memref.AtomicRMWOp):
+            return True
         elif isinstance(op, SubgroupMmaStoreMatrixOp):
             return True
         elif op.results and isinstance(op.results[0].type, MemRefType):
@@ -148,6 +155,7 @@ class _Body:
     def function(self, function: FuncOp) -> None:
         """Arguments, then the code."""
         binding, exact = 0, exact_arguments(function)
+        told = any(OF_DEVICE in op.attributes for op in function.walk())
         for number, argument in enumerate(function.body.block.args):
             if isinstance(argument.type, MemRefType):
                 binding += 1
@@ -157,7 +165,8 @@ class _Body:
                     argument.type,
                     name,
                     exact=number in exact,
-                    written=is_written(argument),
+                    written=(written := is_written(argument)),
+                    coherent=written and told,
                 )
             else:
                 word, type_ = self.kernel.next_word(), lowered_type(argument.type)
@@ -220,7 +229,9 @@ class _Body:
             name = op.memref.name_hint or "memory"
             self.buffers[op.memref] = self.kernel.shared(op.memref.type, name)
         elif isinstance(op, gpu.BarrierOp):
-            self.barrier(of_subgroup=OF_SUBGROUP in op.attributes)
+            self.barrier(op)
+        elif isinstance(op, memref.AtomicRMWOp):
+            self.values[op.result] = self.updated(op)
         elif isinstance(op, ShuffleOp):
             self.values[op.shuffled] = self.shuffled(op)
         elif type(op) in _OF_SUBGROUP:
@@ -359,20 +370,29 @@ class _Body:
 
     # What invocations do together
 
-    def barrier(self, *, of_subgroup: bool) -> None:
+    def barrier(self, op: gpu.BarrierOp) -> None:
         """All invocations of the workgroup, or of the subgroup, have come here, and see what the others wrote
         to shared memory."""
-        scope = "Subgroup" if of_subgroup else "Workgroup"
+        scope = memory = "Subgroup" if OF_SUBGROUP in op.attributes else "Workgroup"
         semantics = "AcquireRelease|WorkgroupMemory"
+        if OF_DEVICE in op.attributes:
+            memory, semantics = "Device", f"{_OF_BUFFERS}|WorkgroupMemory"
         if self.kernel.matrices:
             semantics += "|MakeAvailable|MakeVisible"
         self.block.add_op(
             VALUE_OPS["ControlBarrier"].make(
                 execution_scope=scope,
-                memory_scope=scope,
+                memory_scope=memory,
                 memory_semantics=semantics,
             )
         )
+
+    def updated(self, op: memref.AtomicRMWOp) -> SSAValue:
+        """What an element of a buffer was before an update that no other invocation comes into."""
+        name = _UPDATES[op.kind.value.data]
+        pointer, value = self.element(op.memref, op.indices), self.values[op.value]
+        made = VALUE_OPS[name].make(pointer, value, memory_scope="Device", semantics=_OF_BUFFERS)
+        return self.put(made)
 
     def shuffled(self, op: ShuffleOp) -> SSAValue:
         """What another invocation of the subgroup has."""

@@ -31,12 +31,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from openinfer.dialects.extensions.gpu import MMAMatrixType
 from openinfer.dialects.spirv.composite_ops import CompositeExtractOp, ConstantOp
+from openinfer.dialects.spirv.global_ops import (
+    AddressOfOp,
+    GlobalVariableOp,
+)
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp
 from openinfer.dialects.spirv.structure_ops import (
-    AddressOfOp,
     EntryPointOp,
     ExecutionModeOp,
-    GlobalVariableOp,
     SpirvFuncOp,
     SpirvModuleOp,
     VersionAttr,
@@ -98,6 +100,8 @@ class Buffer:
     """Name and number."""
     written: bool = True
     """Whether the kernel writes it."""
+    coherent: bool = False
+    """Whether its workgroups see what others of them have written."""
 
 
 @dataclass
@@ -197,18 +201,28 @@ class KernelModule:
         return self.put(LoadOp(pointer))
 
     def buffer(
-        self, binding: int, type_: MemRefType, name: str, *, exact: bool, written: bool
+        self,
+        binding: int,
+        type_: MemRefType,
+        name: str,
+        *,
+        exact: bool,
+        written: bool,
+        coherent: bool = False,
     ) -> Buffer:
-        """A buffer that the host binds; `exact`: at its first element."""
+        """A buffer that the host binds; `exact`: at its first element; `coherent`: workgroups read what
+        others have written."""
         element = type_.element_type
         self.need_storage(element)
         kind = buffer_type(element, written=written)
         pointer = self.variable(f"{name}_{binding}", kind, binding)
+        if coherent:
+            self.globals[-1].attributes["coherent"] = UnitAttr()
         first = self.number(0) if exact else self.next_word()
         dims = tuple(
             self.next_word() if extent == DYNAMIC_INDEX else extent for extent in type_.get_shape()
         )
-        return Buffer(pointer, element, first, dims, (name, binding), written)
+        return Buffer(pointer, element, first, dims, (name, binding), written, coherent)
 
     def words_of(self, buffer: Buffer, count: int) -> SSAValue:
         """The same binding, as words of 32 bits or vectors of `count` of them."""
@@ -218,6 +232,8 @@ class KernelModule:
             kind = i32 if count == 1 else VectorType(i32, [count])
             view = buffer_type(kind, written=buffer.written)
             self._views[name] = self.variable(name, view, binding)
+            if buffer.coherent:
+                self.globals[-1].attributes["coherent"] = UnitAttr()
         return self._views[name]
 
     def shared(self, type_: MemRefType, name: str) -> Buffer:

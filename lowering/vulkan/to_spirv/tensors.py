@@ -25,8 +25,9 @@ from openinfer.dialects.extensions.gpu_tensors import (
 )
 from openinfer.dialects.spirv.composite_ops import CompositeExtractOp, ConstantOp
 from openinfer.dialects.spirv.control_flow_ops import ReturnValueOp
+from openinfer.dialects.spirv.global_ops import AddressOfOp
 from openinfer.dialects.spirv.memory_ops import AccessChainOp
-from openinfer.dialects.spirv.structure_ops import AddressOfOp, SpirvFuncOp
+from openinfer.dialects.spirv.structure_ops import SpirvFuncOp
 from openinfer.dialects.spirv.tensor_ops import (
     LoadTensorOp,
     PerElementOp,

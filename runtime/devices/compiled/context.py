@@ -22,12 +22,13 @@ from openinfer.runtime.devices.compiled.state import CompiledState
 from openinfer.runtime.devices.compiled.trace_events import Growths, TraceReader
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import StepError
-from openinfer.runtime.executor import NUMPY_DTYPES, impossible
 from openinfer.runtime.manifest import VariableRow
 from openinfer.runtime.sizes import THREADS, Size
+from openinfer.runtime.step_sizes import impossible
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import EventStore, TraceLog
+from openinfer.runtime.variables import NUMPY_DTYPES
 
 MAX_ARENA = 1 << 46
 """Bytes beyond which no arena is asked for."""

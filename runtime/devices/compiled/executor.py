@@ -17,22 +17,18 @@ from openinfer.runtime.devices.compiled.trace_events import TRACED_THREADS
 from openinfer.runtime.devices.compiled.watching import Handed, Watcher, start_numbers
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError
-from openinfer.runtime.executor import (
-    BaseExecutor,
-    StepNode,
-    VariableInfo,
-    handed,
-    impossible,
-)
+from openinfer.runtime.executor import BaseExecutor, StepNode
 from openinfer.runtime.manifest import StateRow, VariableRow
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.results import Results
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.state import State
+from openinfer.runtime.step_sizes import impossible
 from openinfer.runtime.storage import AnyArray, first_value, to_storage
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event, EventStore, TraceLog
 from openinfer.runtime.turns import alive
+from openinfer.runtime.variables import VariableInfo, handed
 
 if TYPE_CHECKING:
     from openinfer.runtime.breakpoints import Breakpoint

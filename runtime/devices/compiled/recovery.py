@@ -12,6 +12,7 @@ from openinfer.runtime.devices.compiled.state import CompiledState
 from openinfer.runtime.devices.failures import FAILURES, PLACE
 from openinfer.runtime.errors import StepError
 from openinfer.runtime.manifest import BEFORE, Manifest, NodeRow
+from openinfer.runtime.size_bounds import check_bounds
 from openinfer.runtime.sizes import Size
 
 _INDICES = {"gather": 1, "scatter": 1, "gather_elements": 1, "scatter_elements": 1, "one_hot": 0}
@@ -105,6 +106,7 @@ class Recovery:
 
     def check_requirements(self, sizes: Mapping[str, int]) -> None:
         """Raises StepError where run-time sizes are none that the program can run with."""
+        check_bounds(self._manifest.bounds, sizes)
         for row in self._manifest.requires:
             low, high = Size.of(row.low), Size.of(row.high)
             if low.evaluate(sizes) <= high.evaluate(sizes):

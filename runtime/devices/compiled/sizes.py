@@ -9,7 +9,7 @@ from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.sizes import Size, memory_holds
 
 if TYPE_CHECKING:
-    from openinfer.runtime.executor import VariableInfo
+    from openinfer.runtime.variables import VariableInfo
 
 
 def dims_now(

@@ -14,11 +14,11 @@ from openinfer.runtime.devices.compiled.trace_events import (
     with_cache,
 )
 from openinfer.runtime.dtypes import DTYPES
-from openinfer.runtime.executor import VariableInfo
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event
+from openinfer.runtime.variables import VariableInfo
 
 NO_OUTPUT = -1
 """In place of the number of an output: a stamp (`lowering/host/lower_stamps.py`)."""

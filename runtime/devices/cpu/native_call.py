@@ -2,7 +2,7 @@
 
 Taking an array in costs 0.5 µs with ctypes, which describes its whole buffer for the address, and a
 call 0.15 µs. The builtins read NumPy's array interface and call the step, in less than a tenth of that.
-They are made once for each process, in about 3 ms. Where that cannot be done, Python does their work.
+They are made once for each machine and kept in the cache. Where that cannot be done, Python does their work.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from openinfer.runtime.cache import About, cache_key, default_cache
 from openinfer.runtime.devices.compiled.quick_inputs import Row
-from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
+from openinfer.runtime.devices.cpu.codegen import (
+    compile_llvm_text,
+    host_target,
+    llvm_version,
+    load_object,
+)
 from openinfer.runtime.errors import OpenInferError
 
 _PLACE, _CALL = "openinfer_place", "openinfer_call"
@@ -47,10 +53,8 @@ class _Builtins:
     """The code, and what makes a builtin of a function in it and the tuple that it gets."""
 
     def __init__(self) -> None:
-        text = files("openinfer.runtime.devices.cpu").joinpath("native_call.ll").read_text("utf-8")
-        # Without LLVM's passes: it is made in every process, and calls most of the time.
-        code = compile_llvm_text(text, host_target(), opt_level=0, codegen_level=0)
-        self._library = load_object(code, [_PLACE, _CALL, INTERRUPTED, OBSERVER, _CALLABLE])
+        symbols = [_PLACE, _CALL, INTERRUPTED, OBSERVER, _CALLABLE]
+        self._library = load_object(_code(), symbols)
         self.interrupted = self._library.address(INTERRUPTED)
         self.observe = self._library.address(OBSERVER)
         self._definitions = {
@@ -70,6 +74,19 @@ class _Builtins:
         """A builtin that keeps the code, its words, and what they point to alive."""
         definition = self._definitions[name]
         return self._new(ctypes.addressof(definition), (words, self, *held), None)
+
+
+def _code() -> bytes:
+    """The object of `native_call.ll`, which the cache keeps: LLVM's first call costs 25 ms."""
+    text = files("openinfer.runtime.devices.cpu").joinpath("native_call.ll").read_text("utf-8")
+    target, store = host_target(), default_cache().kernels()
+    key = cache_key("native call", text, target.key, llvm_version())
+    code = store.get(key)
+    if code is None:
+        # Without LLVM's passes: it calls most of the time.
+        code = compile_llvm_text(text, target, opt_level=0, codegen_level=0)
+        store.put(key, code, About("native_call", "cpu", target.name))
+    return code
 
 
 @cache

@@ -192,6 +192,7 @@ class VulkanProgram(CpuProgram):
 
     def call(self, frame: Any) -> Callable[[], object]:
         """See `LoadedProgram.call`."""
+        from openinfer.runtime.devices.vulkan.counts import add_counts
         from openinfer.runtime.devices.vulkan.noted_errors import noted_around
         from openinfer.runtime.devices.vulkan.step import DeviceStep
         from openinfer.runtime.devices.vulkan.step_clock import take_clock
@@ -204,6 +205,7 @@ class VulkanProgram(CpuProgram):
         step = DeviceStep(there.memory, there.kernels, rows, traced, clock)
         frame[self._slot] = step.record.ctypes.data
         self._steps[step.record.ctypes.data] = step
+        step.counts = add_counts(self.manifest.frame, frame, there.memory)
         return noted_around(lambda: step.run(native), self.manifest.frame, frame, there.memory)
 
     def kept_log(self, frame: Any) -> int | None:

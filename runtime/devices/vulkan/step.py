@@ -28,7 +28,14 @@ from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.known_steps import KnownSteps
 from openinfer.runtime.devices.vulkan.logical import Allocation
-from openinfer.runtime.devices.vulkan.memory import FOR_HOST, FOR_NUMBERS, SPAN, WORD, VulkanMemory
+from openinfer.runtime.devices.vulkan.memory import (
+    FOR_HOST,
+    FOR_NUMBERS,
+    SPAN,
+    WORD,
+    VulkanBlock,
+    VulkanMemory,
+)
 from openinfer.runtime.devices.vulkan.native import native_code
 from openinfer.runtime.devices.vulkan.native_recording import Packed, Part, Recorder
 from openinfer.runtime.devices.vulkan.pieces import (
@@ -114,6 +121,8 @@ class DeviceStep:
         self._in_use: Any = memoryview(cast(Any, self.record))
         """The same words: they are looked at in less time."""
         self.place = self.record.ctypes.data
+        self.counts: VulkanBlock | None = None
+        """What its kernels count workgroups with."""
         self.recordings = 0
         """How often commands were recorded."""
         self._pool = CommandPool(self.device)

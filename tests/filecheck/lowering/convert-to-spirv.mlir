@@ -143,3 +143,20 @@ func.func private @slice_1(%slice: memref<4xf32>, %y: memref<4xf32>) attributes 
   memref.store %v, %y[%c0] : memref<4xf32>
   func.return
 }
+// -----
+// Workgroups count each other, and read what others of them have written: a buffer that is written is coherent, the
+// barrier orders accesses of the device.
+// CHECK-LABEL: spirv.module @counted_0
+// CHECK: spirv.GlobalVariable @x_1 bind(0, 1) {aliased} :
+// CHECK: spirv.GlobalVariable @n_2 bind(0, 2) {aliased, coherent} :
+// CHECK: spirv.ControlBarrier <Workgroup>, <Device>, <AcquireRelease|UniformMemory|WorkgroupMemory>
+// CHECK: spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %{{.*}}, %{{.*}} : !spirv.ptr<i32, StorageBuffer>
+func.func private @counted_0(%x: memref<8xi32>, %n: memref<4xi32>) attributes {openinfer.exact = array<i64: 0, 1>, gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %x[%c0] : memref<8xi32>
+  "gpu.barrier"() {openinfer.of_device} : () -> ()
+  %before = memref.atomic_rmw addi %v, %n[%c0] : (i32, memref<4xi32>) -> i32
+  %c1 = arith.constant 1 : index
+  memref.store %before, %n[%c1] : memref<4xi32>
+  func.return
+}

@@ -11,6 +11,13 @@ graph.variable y volatile f32 {init = 5.0 : f64}
 // CHECK-NEXT: graph.variable r volatile f32 {ref = "\CE\B1"}
 graph.variable r volatile f32 {ref = "\CE\B1"}
 
+// CHECK-NEXT: graph.size_bound B at_least 1
+graph.size_bound B at_least 1
+// CHECK-NEXT: graph.size_bound "B*D" at_least "D + 1" at_most 64
+graph.size_bound "D*B" at_least "D + 1" at_most 64
+// CHECK-NEXT: graph.size_bound B at_most D
+graph.size_bound B at_most D
+
 // CHECK-NEXT: graph.package_size "B" = 4
 graph.package_size "B" = 4
 // CHECK-NEXT: graph.package_tensor "W.0" f32 [384, 384]

@@ -1,7 +1,9 @@
 // RUN: openinfer-opt %s -p add-cache --split-input-file | filecheck %s
 
 // Rows of keys and values go into tables, positions go on behind those that came before.
-// CHECK: graph.variable tokens dynamic i64 [1, L]
+// A step takes a single token, whatever the export was bounded by.
+// CHECK: graph.size_bound L at_most 16
+// CHECK-NEXT: graph.variable tokens dynamic i64 [1, L]
 // CHECK: graph.variable step persistent i64
 // CHECK-NEXT: graph.variable K(l, t) persistent f32 [4] {table}
 // CHECK-NEXT: graph.variable V(l, t) persistent f32 [4] {table}
@@ -15,6 +17,7 @@
 // CHECK-NEXT: graph.op reshape(attention) -> (a) settings {shape = [1 : i64, #graph.size<L>, 4 : i64]}
 // CHECK: graph.cache_step step by L
 // CHECK-NEXT: graph.return (y)
+graph.size_bound L at_least 1 at_most 16
 graph.variable tokens dynamic i64 [1, L]
 graph.variable words constant f32 [8, 4] {ref = "words"}
 graph.variable places constant f32 [16, 4] {ref = "places"}

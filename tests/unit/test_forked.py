@@ -1,0 +1,141 @@
+"""Kernels that a second process lowers: the same program, whatever becomes of that process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openinfer.compiler.backends import forked
+from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import hashlib, json, os, sys, threading
+
+import openinfer as oi
+from openinfer.compiler.backends import cpu, forked
+from openinfer.lowering.cpu import elsewhere, emit_llvm
+
+os.environ["OPENINFER_CACHE"] = "off"
+# All kernels of a small program are large enough, and the child gets the first of them.
+elsewhere.LEAST, elsewhere.WORTH, elsewhere.BESIDE = 150, 0, 10**6
+model = oi.open_model("examples/mlp.oinf")
+forks, real_fork = [], os.fork
+
+def fork():
+    forks.append(None)
+    return real_fork()
+
+os.fork = fork
+found = {}
+
+def children():
+    try:
+        os.waitpid(-1, os.WNOHANG)
+        return True
+    except ChildProcessError:
+        return False
+
+def compiled(name, processes="2"):
+    os.environ["OPENINFER_COMPILE_PROCESSES"] = processes
+    forks.clear()
+    try:
+        program = oi.compile(oi.graph_file("examples/mlp.oi"), model)
+        result = hashlib.sha256(program.to_bytes()).hexdigest()
+    except KeyboardInterrupt:
+        result = "interrupted"
+    found[name] = [result, len(forks), children()]
+
+compiled("alone", "1")
+compiled("two")
+
+begin = cpu._Begun._lowered_here
+def ended(*_):
+    os._exit(1)
+cpu._Begun._lowered_here = ended
+compiled("lost at once")
+
+def half(self, module, share, tell):
+    begin(self, module, share, tell)
+    os._exit(1)
+cpu._Begun._lowered_here = half
+compiled("lost behind the names")
+
+def wrong(self, module, share, tell):
+    raise RuntimeError("a mistake of the compiler's")
+cpu._Begun._lowered_here = wrong
+compiled("failed")
+
+def few(self, module, share, tell):
+    return begin(self, module, share, lambda names: tell(emit_llvm.Elsewhere({}, frozenset())))
+cpu._Begun._lowered_here = few
+compiled("left all")
+cpu._Begun._lowered_here = begin
+
+def full():
+    forks.append(None)
+    raise BlockingIOError
+os.fork = full
+compiled("no room")
+os.fork = fork
+
+stop = threading.Event()
+thread = threading.Thread(target=stop.wait)
+thread.start()
+compiled("beside a thread")
+stop.set()
+thread.join()
+
+rest = emit_llvm.Texts.rest
+def interrupted(*_):
+    raise KeyboardInterrupt
+emit_llvm.Texts.rest = interrupted
+compiled("interrupted")
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    if unavailable_reason() is not None or not sys.platform.startswith("linux"):
+        pytest.skip("machine code is made on Linux alone")
+    command = [sys.executable, "-W", "error::DeprecationWarning", "-c", SCRIPT]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    # What a child leaves behind in stderr or stdout is seen by the user.
+    assert not done.stderr
+    return json.loads(done.stdout)
+
+
+def test_one_process_does_not_fork(found: dict[str, Any]) -> None:
+    assert found["alone"][1:] == [0, False]
+
+
+CASES = ("two", "lost at once", "lost behind the names", "failed", "left all", "no room")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_program_is_the_same(found: dict[str, Any], case: str) -> None:
+    program, forks, children = found[case]
+    assert forks == 1
+    assert program == found["alone"][0]
+    assert not children
+
+
+def test_no_fork_beside_other_threads(found: dict[str, Any]) -> None:
+    assert found["beside a thread"] == [found["alone"][0], 0, False]
+
+
+def test_an_interrupt_leaves_no_child(found: dict[str, Any]) -> None:
+    assert found["interrupted"] == ["interrupted", 1, False]
+
+
+def test_no_fork_with_devices_and_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vulkan", sys)
+    assert not forked.may_fork()
