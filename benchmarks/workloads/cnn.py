@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.workloads.base import PROGRAMS, Arrays, Workload, normal
+from benchmarks.workloads.layers import Window
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class Convolutions(Workload):
 
     def operations(self) -> float:
         sides = (SIDE, SIDE // 2, SIDE // 4)
-        per_pixel = [9 * inputs * outputs for inputs, outputs in itertools.pairwise(CHANNELS)]
-        convolutions = sum(side * side * each for side, each in zip(sides, per_pixel))
+        windows = (Window(*channels) for channels in itertools.pairwise(CHANNELS))
+        convolutions = sum(window.products(side) for window, side in zip(windows, sides))
         return 2.0 * self.batch * (convolutions + CHANNELS[-1] * CLASSES)
 
     def nbytes(self) -> float:
