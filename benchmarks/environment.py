@@ -49,7 +49,10 @@ def versions(peers: Sequence[str]) -> dict[str, str]:
     found = {"python": platform.python_version()}
     names = dict.fromkeys([*LIBRARIES, *(PEERS[peer].distribution for peer in peers)])
     for name in names:
-        found[name] = metadata.version(name)
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # a checkout in the path, which nobody installed
+            found[name] = "not installed"
     return found
 
 
