@@ -84,13 +84,11 @@ class _Begun:
         assert self._lower is not None
         self._helpers.clear()
         names = [f.sym_name.data for f in module.ops if isinstance(f, FuncOp) and f.body.blocks]
-        rest = leave_out(module, set(names) - set(share))
+        leave_out(module, set(names) - set(share))
         self._lower(module)
         texts, compilation = self.parts(module)
         tell(texts.elsewhere())
-        objects = compilation.objects()
-        del rest
-        return objects, compilation.costs
+        return compilation.objects(), compilation.costs
 
     def gather(self, module: ModuleOp) -> None:
         """Waits until other processes have lowered their kernels; lowers here what they have not."""

@@ -81,12 +81,11 @@ def _declared(function: FuncOp) -> FuncOp:
 
 def declarations(module: ModuleOp) -> ModuleOp:
     """The functions of a module without their bodies: what `alone` needs of it later."""
-    declared = [_declared(f) for f in module.ops if isinstance(f, FuncOp)]
-    for function, old in zip(
-        declared, (f for f in module.ops if isinstance(f, FuncOp)), strict=True
-    ):
-        if not old.body.blocks:
-            del function.attributes[ELSEWHERE]
+    declared = [
+        _declared(function) if function.body.blocks else function.clone()
+        for function in module.ops
+        if isinstance(function, FuncOp)
+    ]
     return ModuleOp(list[Operation](declared), attributes=module.attributes)
 
 
