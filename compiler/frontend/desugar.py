@@ -21,6 +21,7 @@ from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Assign,
     Block,
+    BlockCall,
     CacheRead,
     CacheReset,
     CacheStep,
@@ -54,7 +55,7 @@ def desugar(program: Program, report: Report) -> None:
     items: list[Item] = []
     for item in program.items:
         if isinstance(item, Block):
-            item = replace(item, body=desugarer.block(item.body))
+            item = replace(item, body=desugarer.block(item))
         items.append(item)
     program.items = items
     program.blocks = [item for item in items if isinstance(item, Block)]
@@ -63,10 +64,15 @@ def desugar(program: Program, report: Report) -> None:
 class Desugarer(ElementReader):
     """Walks over the statements of blocks."""
 
-    def block(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    def block(self, block: Block) -> tuple[Node, ...]:
         """The statements of a block, whose temporaries are its own: a block that it calls has others."""
         self._names.clear()
-        return self.body(nodes, Around())
+        own = [*(p.name.text for p in block.parameters or ())]
+        own += [d.name.text for d in block.declarations]
+        variables, self.variables = self.variables, {*self.variables, *own}
+        found = self.body(block.body, Around())
+        self.variables = variables | (self.variables - {*own})
+        return found
 
     def body(self, nodes: Sequence[Node], around: Around) -> tuple[Node, ...]:
         """The statements of a body, each behind what it needs."""
@@ -90,6 +96,12 @@ class Desugarer(ElementReader):
                     replace(s, value=self.value(s.value, ahead)) for s in node.settings
                 )
                 return replace(node, operands=operands, settings=settings)
+            case BlockCall():
+                inputs = tuple(self.argument(one, ahead) for one in node.inputs)
+                settings = tuple(
+                    replace(s, value=self.value(s.value, ahead)) for s in node.settings
+                )
+                return replace(node, inputs=inputs, settings=settings)
             case Loop(index=index):
                 start, stop = self.size(node.start, ahead), self.size(node.stop, ahead)
                 if index.text in ahead.around.locals:
@@ -169,6 +181,12 @@ class Desugarer(ElementReader):
                     read = CacheRead(self.access(operand, ahead), operand, operand.span, True)
                     return self.named(read, name.text, ahead)
                 return self.access(operand, ahead)
+
+    def argument(self, operand: Operand, ahead: Ahead) -> Ref | Literal:
+        """What a block is given: a size stays one, since the block may need it in expressions."""
+        if isinstance(operand, Ref) and operand.slots is None:
+            return operand
+        return self.operand(operand, ahead)
 
     def source(self, source: Ref | Op, ahead: Ahead) -> Ref:
         """What a statement stores: no number."""
@@ -259,7 +277,7 @@ class Desugarer(ElementReader):
 def _prefix(node: Node) -> str:
     """What temporaries of a statement are called after: what it gives a value, or fills."""
     match node:
-        case Op(outputs=(first, *_)):
+        case Op(outputs=(first, *_)) | BlockCall(outputs=(first, *_)):
             return first.name.text
         case CacheWrite(target=target) | Transfer(target=target):
             return target.name.text

@@ -1,0 +1,202 @@
+"""Blocks with parameters: what calls of them stand for, on both executors, and mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from both_executors import agree
+
+import openinfer as oi
+from openinfer.compiler.frontend import parse_program, parse_text, print_program
+from openinfer.compiler.frontend.layout import formatted
+from openinfer.runtime.packages.memory import MemoryPackage
+from openinfer.runtime.packages.oinf_writer import OinfContent
+
+PROGRAM = """
+dynamic { x: f32[B, 3, 8, 8]; n: i32; }
+constant { fc: f32[5, 4]; }
+persistent { seen(t): f32[B, 4] @table; }
+
+block conv_bn(x0, conv, bn, stride=1) {
+    constant {
+        w: f32[_, _, 3, 3] @ref("{conv}.weight");
+        mean: f32[_] @ref("{bn}.running_mean");
+        var: f32[_] @ref("{bn}.running_var");
+    }
+
+    h = op conv2d(x0, w, stride=stride, padding=1);
+    h = op batch_norm(h, mean, var);
+    return h;
+}
+
+block basic(x1, path, stride=1, low=0.5) {
+    h = branch conv_bn(x1, "{path}.conv1", "{path}.bn1", stride=stride);
+    h = op max(h, low);
+    left = branch conv_bn(h, "{path}.conv2", "{path}.bn2");
+    y = op add(left, h);
+    return y, left;
+}
+
+block note(row, at) { cache.write row >> seen[at..at + 1]; return; }
+
+block entry {
+    h = branch conv_bn(x, "conv1", "bn1");
+    a, b = branch basic(relu(h), "first", low=0.25, stride=2);
+    loop layers (l in 0..2) { a, b = branch basic(a, "layer.{l}"); }
+    m = op mean_axis(add(a, b), axes=[2, 3]);
+    y = op matmul(m, fc);
+    one = op unsqueeze(y, axes=[0]);
+    branch note(one, n);
+    z = op neg(seen[n]);
+    return y, z;
+}
+"""
+
+
+def _weights() -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    made = {"fc": rng.standard_normal((5, 4))}
+    convs = ["conv1"] + [f"{p}.conv{k}" for p in ("first", "layer.0", "layer.1") for k in (1, 2)]
+    for conv in convs:
+        made[f"{conv}.weight"] = rng.standard_normal((5, 3 if conv == "conv1" else 5, 3, 3)) * 0.3
+        norm = conv.replace("conv", "bn")
+        made[f"{norm}.running_mean"] = rng.standard_normal(5)
+        made[f"{norm}.running_var"] = rng.uniform(0.5, 1.5, 5)
+    return {name: value.astype(np.float32) for name, value in made.items()}
+
+
+def test_both_executors_agree() -> None:
+    rng = np.random.default_rng(4)
+    steps = [
+        {"x": rng.standard_normal((2, 3, 8, 8)).astype(np.float32), "n": np.int32(t)}
+        for t in range(2)
+    ]
+    agree(PROGRAM, steps, tensors=_weights())
+
+
+def test_a_call_is_what_its_statements_are() -> None:
+    by_hand = """
+    dynamic { x: f32[B, 4]; }
+    constant { a: f32[4, 4] @ref("one.w"); b: f32[4, 4] @ref("two.w"); }
+    block entry {
+        h = op relu(linear(x, a), clamp_max=6);
+        y = op relu(linear(h, b), clamp_max=3);
+        return y;
+    }
+    """
+    called = """
+    dynamic { x: f32[B, 4]; }
+    block dense(x0, path, top) {
+        constant { w: f32[4, 4] @ref("{path}.w"); }
+        h = op linear(x0, w);
+        h = op relu(h, clamp_max=top);
+        return h;
+    }
+    block entry { h = branch dense(x, "one", 6); y = branch dense(h, path="two", top=3); return y; }
+    """
+    rng = np.random.default_rng(5)
+    made = {n: rng.standard_normal((4, 4)).astype(np.float32) for n in ("one.w", "two.w")}
+    x = rng.standard_normal((3, 4)).astype(np.float32)
+
+    package = MemoryPackage(OinfContent({}, {}, made))
+    results = [
+        oi.Simulator(text, package).make_executor().run(x=x)["y"] for text in (by_hand, called)
+    ]
+    np.testing.assert_array_equal(np.asarray(results[0]), np.asarray(results[1]))
+
+
+def test_the_text_of_what_a_call_stands_for_reads_the_same() -> None:
+    text = print_program(parse_program(PROGRAM))
+    assert "branch" not in text
+    assert print_program(parse_program(text)) == text
+    laid_out = formatted(PROGRAM, "t.oi")
+    assert formatted(laid_out, "t.oi") == laid_out
+    assert (
+        "block conv_bn(x0, conv, bn, stride=1) {\n    constant {\n        w: f32[_, _, 3, 3]"
+        in laid_out
+    )
+    assert print_program(parse_program(laid_out)) == text
+
+
+def test_statements_keep_the_place_of_the_block() -> None:
+    module = parse_program(PROGRAM, "t.oi")
+    lines = {str(op.location) for op in module.walk() if "conv2d" in str(op.properties.get("op"))}
+    assert len(lines) == 1
+
+
+HEAD = "dynamic { x: f32[4, 4]; p: f32[4]; }\nsize d = 4;\n"
+DENSE = """
+block dense(h, path, k=1) {
+    constant { w: f32[4, 4] @ref("{path}.w"); }
+    y = op linear(h, w);
+    return y;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "blocks", "line"),
+    [
+        ("OI0273", DENSE, 'y = branch dense(x, "a", 1, 2);'),
+        ("OI0273", DENSE, "y = branch dense(x);"),
+        ("OI0273", DENSE, 'y = branch dense(x, "a", wide=2);'),
+        ("OI0273", DENSE, 'y = branch dense(x, "a", path="b");'),
+        ("OI0273", DENSE, 'y = branch dense(x, "a", k=1, k=2);'),
+        ("OI0273", DENSE, 'y, z = branch dense(x, "a");'),
+        ("OI0273", DENSE, "y = op neg(x); branch dense;"),
+        ("OI0273", "block plain { return; }\n", "y = op neg(x); branch plain(x); branch plain;"),
+        ("OI0212", DENSE, 'y = branch dens(x, "a"); z = branch dense(x, "a");'),
+        ("OI0114", DENSE, 'y = branch dense(path="a", x);'),
+        ("OI0244", "block f(h) { y = branch f(h); return y; }\n", "y = branch f(x);"),
+        ("OI0240", "block f(h) { y = op neg(h); }\n", "y = op neg(x); branch f(x);"),
+        ("OI0274", "block f(p) { y = op neg(p); return y; }\n", "y = branch f(x);"),
+        ("OI0274", "block f(d) { y = op neg(d); return y; }\n", "y = branch f(x);"),
+        ("OI0274", "block f(h, h) { y = op neg(h); return y; }\n", "y = branch f(x, x);"),
+        ("OI0274", "block f(h) { h = op neg(h); return h; }\n", "y = branch f(x);"),
+        (
+            "OI0274",
+            "block f(h) { y = op add(h, t); return y; }\n",
+            "t = op neg(x); y = branch f(x);",
+        ),
+        ("OI0274", "block f(h) { yield h; return h; }\n", "y = branch f(x);"),
+        (
+            "OI0274",
+            "block f(h) { volatile { v: f32[4]; } y = op neg(h); return y; }\n",
+            "y = branch f(x);",
+        ),
+        (
+            "OI0260",
+            "block f(h) { y = op slice(h, start=0, stop=l); return y; }\n",
+            "loop a (l in 1..2) { y = branch f(x); }",
+        ),
+        ("OI0275", DENSE, "y = branch dense(x, 0.5);"),
+        ("OI0275", "block f(h) { y = op neg(h); return y; }\n", 'y = branch f("a");'),
+        (
+            "OI0275",
+            "block f(h, n) { y = op slice(h, start=0, stop=n + 1); return y; }\n",
+            "y = branch f(x, 0.5);",
+        ),
+        ("OI0245", DENSE, "y = op neg(x);"),
+    ],
+)
+def test_mistakes_are_told(code: str, blocks: str, line: str) -> None:
+    text = f"{HEAD}{blocks}block entry {{ {line} return y; }}\n"
+    found = parse_text(text).diagnostics
+    assert code in [one.code for one in found], parse_text(text).render()
+    assert all(one.location is not None for one in found)
+
+
+def test_calls_that_grow_without_end_are_refused() -> None:
+    chain = "block b0(h) { y = op neg(h); return y; }\n" + "".join(
+        f"block b{k}(h) {{ y = branch b{k - 1}(h); z = branch b{k - 1}(y); return z; }}\n"
+        for k in range(1, 40)
+    )
+    found = parse_text(f"{HEAD}{chain}block entry {{ y = branch b39(x); return y; }}").errors
+    assert [one.code for one in found] == ["OI0270"]
+    deep = "block b0(h) { y = op neg(h); return y; }\n" + "".join(
+        f"block b{k}(h) {{ y = branch b{k - 1}(h); return y; }}\n" for k in range(1, 80)
+    )
+    found = parse_text(f"{HEAD}{deep}block entry {{ y = branch b79(x); return y; }}").errors
+    assert [one.code for one in found] == ["OI0271"]
