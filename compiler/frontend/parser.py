@@ -293,6 +293,7 @@ class _Parser(NodeParser):
         parameters: tuple[Parameter, ...] | None = None
         try:
             name = self.expect_name("a name for the block", fix="block entry { … }")
+            parameters = () if self.at("(") else None
             parameters = self.parameters()
             hints = self.hints()
             if not self.at("{", "name"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import Operation
@@ -33,23 +33,29 @@ from openinfer.runtime.errors import ProgramError
 def expand_calls(module: ModuleOp, report: Report, places: Places) -> None:
     """Checks the calls of blocks with parameters, and replaces them by the statements of the blocks.
 
-    Changes the module. Where something is wrong, which the report says, calls become barriers that stand for
-    what could not be read, and what they would have given is unknown.
+    Changes the module. Where something is wrong, which the report says, no call is left either, and what
+    calls would have given is unknown: nothing more is said of it.
     """
     if not has_calls(module):
         return
     before = report.errors
-    _Checks(module, report, places).run()
+    checks = _Checks(module, report, places)
+    checks.run()
     if report.errors == before:
+        _leave_out(checks.unread, places)
         inline_calls(module, report, places)
-    if report.errors == before:
-        return
-    for op in list(module.walk()):
-        if isinstance(op, CallOp):
-            places.unreadable |= {ref.variable.data for ref in op.outputs}
-            op.detach()
-        elif isinstance(op, BlockOp) and op.parameters is not None:
-            op.detach()
+    if report.errors > before:
+        calls = [op for op in module.walk() if isinstance(op, CallOp)]
+        _leave_out(calls, places)
+        for op in list(module.body.ops):
+            if isinstance(op, BlockOp) and op.parameters is not None:
+                op.detach()
+
+
+def _leave_out(calls: Iterable[CallOp], places: Places) -> None:
+    for call in calls:
+        places.unreadable |= {ref.variable.data for ref in call.outputs}
+        call.detach()
 
 
 def without_calls(module: ModuleOp) -> ModuleOp:
@@ -82,19 +88,23 @@ class _Checks:
             op.variable.data: op for op in module.body.ops if isinstance(op, VariableOp)
         }
         self.sizes = {op.size.data for op in module.body.ops if isinstance(op, SizeOp)}
+        self.unread: list[CallOp] = []
+        """Calls of blocks whose text could not be read."""
         self.indices = {op.index.data for op in module.walk() if isinstance(op, LoopOp)}
 
     def run(self) -> None:
         for op in list(self.module.body.ops):
-            if isinstance(op, BlockOp) and op.parameters is not None:
-                if self.all[op.block_name.data] is not op:
-                    name, first = op.block_name.data, self.all[op.block_name.data]
-                    notes = [("first defined here", self.places.of(first, ("name",)))]
-                    where = self.places.of(op, ("name",))
-                    message = f"block `{name}` is defined twice"
-                    self.report.error(
-                        "OI0202", where, message, fix="rename one of them", notes=notes
-                    )
+            if not isinstance(op, BlockOp):
+                continue
+            name = op.block_name.data
+            first = self.all[name]
+            parametric = op.parameters is not None or first.parameters is not None
+            if first is not op and parametric and name not in self.places.unreadable:
+                notes = [("first defined here", self.places.of(first, ("name",)))]
+                where = self.places.of(op, ("name",))
+                message = f"block `{name}` is defined twice"
+                self.report.error("OI0202", where, message, fix="rename one of them", notes=notes)
+            if op.parameters is not None:
                 self.block(op)
         called: set[str] = set()
         for op in self.module.walk():
@@ -138,7 +148,7 @@ class _Checks:
                     self.wrong(op, ("name",), message, "rename it")
                 own.add(variable)
         last = body[-1] if body else None
-        if not isinstance(last, ReturnOp):
+        if not isinstance(last, ReturnOp) and not self.is_unread(block):
             self.report.error(
                 "OI0240",
                 self.places.of(block, ("close",)),
@@ -149,6 +159,12 @@ class _Checks:
         for op in body:
             for one in op.walk():
                 self.statement(one, block, known, own, one is last)
+
+    def is_unread(self, block: BlockOp) -> bool:
+        """Whether the text has a block whose end could not be read."""
+        known = block.block_name.data not in self.places.unreadable
+        last = block.body.block.last_op
+        return not known or block in self.places.unfinished or last in self.places.unread
 
     def statement(
         self, op: Operation, block: BlockOp, known: set[str], own: set[str], last: bool
@@ -211,7 +227,8 @@ class _Checks:
         name = op.block_name.data
         where = self.places.of(op, ("name",))
         block = self.blocks.get(name)
-        if name in self.places.unreadable:
+        if name in self.places.unreadable or (block is not None and self.is_unread(block)):
+            self.unread.append(op)
             return
         if block is None:
             if name in self.all:

@@ -4,6 +4,8 @@ Temporaries of the block, and the constants that it declares, are anew for each 
 of its own. A constant whose text names a parameter in braces is the tensor of the name that comes out:
 `@ref("{path}.weight")` with `path` "layer1.0" is `layer1.0.weight`; where that text has the index of a loop
 of the caller, it is a family.
+
+Every statement keeps its place in the block; its location also says which call it is of.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
+    LocationAttr,
     ModuleOp,
     StringAttr,
+    UnknownLoc,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -42,6 +46,8 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import OPEN
+from openinfer.lowering.locations import at_call, call_site
+from openinfer.lowering.program.nodes import call_text
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
 from openinfer.runtime.sizes import Size, SizeLike
@@ -140,7 +146,6 @@ class _Inliner:
     def keep_places(self, old: Operation, new: Operation, changed: Iterable[str]) -> None:
         """What is copied stands where the original does."""
         gone = set(changed)
-        new.location = old.location
         places = self.places
         for part, place in self.parts.get(old, ()):
             places.parts[new, part] = place
@@ -171,10 +176,13 @@ class _Call:
     families: dict[str, RefAttr] = field(default_factory=dict[str, RefAttr])
     """The constants of the block, and how they are used here."""
     assigned: set[str] = field(default_factory=set[str])
+    site: LocationAttr = field(default_factory=UnknownLoc)
+    """The call, as the locations of its statements name it."""
 
     def ops(self) -> list[Operation]:
         body = list(self.block.body.block.ops)
         self.arguments = arguments_of(self.call, self.block)
+        self.site = call_site(call_text(self.call), self.call.location)
         for name, value in self.arguments.items():
             size = _as_size(value)
             if size is not None:
@@ -201,12 +209,14 @@ class _Call:
             self.assigned.update(self.locals[name] for name in returned)
             (op,) = self._copied([last])
             op.properties["outputs"] = self.call.outputs
+            op.location = at_call(last.location, self.site, returned[0])
             found.append(op)
         else:
             found += [self._result(name, ref) for name, ref in zip(returned, self.call.outputs)]
         hints = self.block.hints
         if hints is not None and hints.data:
             scope = ScopeOp(self.block.block_name.data, found, hints.data)
+            scope.location = self.call.location
             self.inliner.keep_places(self.call, scope, ())
             return [scope]
         return found
@@ -255,6 +265,7 @@ class _Call:
             made = VariableOp(
                 declared, op.memory.data, op.dtype.data, dims, [*outer, *own], options
             )
+            made.location = at_call(op.location, self.site, name)
             self.inliner.keep_places(op, made, self.arguments)
             self.inliner.declare(made)
             self.inliner.constants[identity] = declared
@@ -267,8 +278,9 @@ class _Call:
     def _copied(self, nodes: Iterable[Operation]) -> list[Operation]:
         found: list[Operation] = []
         for node in nodes:
-            if isinstance(node, AssignOp):
-                self.assigned.add(self.locals[node.variable.data])
+            own = self.locals.get(node.variable.data) if isinstance(node, AssignOp) else None
+            if own is not None:
+                self.assigned.add(own)
             found += self._declared(node)
             if isinstance(node, LoopOp | ScopeOp):
                 inner = self._copied(node.body.block.ops)
@@ -289,6 +301,8 @@ class _Call:
                 for key, value in node.properties.items():
                     op.properties[key] = self._property(node, key, value)
             changed = {*self.arguments, *self.locals, *self.sizes}
+            name = node.variable.data if isinstance(node, AssignOp) else ""
+            op.location = at_call(node.location, self.site, name)
             self.inliner.keep_places(node, op, changed)
             found.append(op)
         return found
@@ -301,7 +315,7 @@ class _Call:
             if name is not None and name not in self.assigned:
                 self.assigned.add(name)
                 declared = AssignOp(name, OPEN)
-                declared.location = node.location
+                declared.location = at_call(node.location, self.site, ref.variable.data)
                 self.inliner.places.implied.add(declared)
                 self.inliner.places.parts[declared, ()] = self.inliner.places.of(node)
                 yield declared

@@ -22,7 +22,8 @@ def outline_of(module: ModuleOp) -> Outline:
 def outline_from(blocks: Mapping[str, BlockOp], nodes: Mapping[Operation, NodeInfo]) -> Outline:
     """The outline of a program whose blocks and nodes are known already."""
     rows = tuple(_row(op, info, nodes) for op, info in nodes.items())
-    return Outline(rows, {name: location_of(op) for name, op in blocks.items()})
+    called = {call.block: None for row in rows for call in row.calls}
+    return Outline(rows, {**called, **{name: location_of(op) for name, op in blocks.items()}})
 
 
 def _row(op: Operation, info: NodeInfo, nodes: Mapping[Operation, NodeInfo]) -> OutlineNode:
@@ -48,4 +49,5 @@ def _row(op: Operation, info: NodeInfo, nodes: Mapping[Operation, NodeInfo]) -> 
         loops=tuple(loops),
         parents=tuple(parents),
         bounds=bounds,
+        calls=info.calls,
     )

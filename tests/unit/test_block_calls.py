@@ -11,6 +11,7 @@ from both_executors import agree
 import openinfer as oi
 from openinfer.compiler.frontend import parse_program, parse_text, print_program
 from openinfer.compiler.frontend.layout import formatted
+from openinfer.lowering.locations import calls_around, location_of
 from openinfer.runtime.packages.memory import MemoryPackage
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
@@ -122,8 +123,13 @@ def test_the_text_of_what_a_call_stands_for_reads_the_same() -> None:
 
 def test_statements_keep_the_place_of_the_block() -> None:
     module = parse_program(PROGRAM, "t.oi")
-    lines = {str(op.location) for op in module.walk() if "conv2d" in str(op.properties.get("op"))}
-    assert len(lines) == 1
+    products = [op for op in module.walk() if "conv2d" in str(op.properties.get("op"))]
+    assert {str(location_of(op)) for op in products} == {"t.oi:13:5"}
+    calls = [[str(call) for call in calls_around(op.location)] for op in products]
+    assert calls[0] == ['conv_bn(x, "conv1", "bn1") at line 29']
+    assert calls[1][1] == 'conv_bn(a_relu, "first.conv1", "first.bn1", stride=2) at line 19'
+    assert calls[3][0] == 'basic(a, "layer.{l}") at line 31'
+    assert [len(one) for one in calls] == [1, 2, 2, 2, 2]
 
 
 HEAD = "dynamic { x: f32[4, 4]; p: f32[4]; }\nsize d = 4;\n"

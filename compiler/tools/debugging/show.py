@@ -170,20 +170,24 @@ def where_reply(stepper: Stepper) -> Reply:
     position = stepper.position
     lines: list[str] = []
     frames: list[dict[str, Any]] = []
-    for number, frame in enumerate(reversed(position.frames)):
+    for frame in reversed(position.frames):
         event = frame.event
         at = f"{place_text(event)}{node_text(event)}" if event is not None else "somewhere"
         index = f", node {event.node_index}" if event is not None and event.node_index >= 0 else ""
-        lines.append(f"#{number} block {frame.block}{index}: {at}")
-        lines += [f"     in {text}" for text in around(stepper, frame)]
-        frames.append(
-            {
-                "block": frame.block,
-                "event": event_json(event),
-                "loops": position.indices_of(frame),
-                "around": around(stepper, frame),
-            }
-        )
+        shared = {
+            "event": event_json(event),
+            "loops": position.indices_of(frame),
+            "around": around(stepper, frame),
+        }
+        inside = [f"     in {text}" for text in around(stepper, frame)]
+        # Blocks with parameters, whose statements stand in place of their calls.
+        for call in reversed(frame.calls):
+            lines += [f"#{len(frames)} block {call.text}{index}: {at}", *inside]
+            frames.append({"block": call.block, "call": call.text, **shared})
+            place = f"{call.location.file}:{call.location.line}: " if call.location else ""
+            at, index, inside = f"{place}branch {call.text}", "", []
+        lines += [f"#{len(frames)} block {frame.block}{index}: {at}", *inside]
+        frames.append({"block": frame.block, **shared})
     if not stepper.active or not frames:
         lines = [f"step {stepper.step_number}: no node has run yet"]
     return Reply.of(lines, step=stepper.step_number, frames=frames)
@@ -233,7 +237,10 @@ def stop_reply(stepper: Stepper, stop: Stop) -> Reply:
     event = stop.event
     if event is None:
         return Reply()
-    counted = [f"step {stepper.step_number}", f"block {event.block_name}"]
+    frames = stepper.position.frames
+    calls = frames[-1].calls if frames else ()
+    block = calls[-1].text if calls else event.block_name
+    counted = [f"step {stepper.step_number}", f"block {block}"]
     if event.node_index >= 0:
         counted.append(f"node {event.node_index}")
     turns = stepper.position.indices
