@@ -85,9 +85,11 @@ def call_site(text: str, at: Attribute) -> LocationAttr:
     return _named(text, at)
 
 
-def at_call(place: Attribute, caller: LocationAttr, name: str = "") -> CallSiteLoc:
+def at_call(place: LocationAttr, caller: LocationAttr, name: str = "") -> LocationAttr:
     """The location of what stands at a place of a block, made for one call of it. `name` is what it is
-    called there."""
+    called there. What comes from no text stays where it is."""
+    if not isinstance(place, FileLineColLoc):
+        return place
     return CallSiteLoc(_named(name, place) if name else place, caller)
 
 

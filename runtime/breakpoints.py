@@ -163,6 +163,8 @@ def check_names(condition: Condition, executor: BaseExecutor, outline: Outline |
     """Raises InputError OI0562 for a name that can have no value in this program."""
     loops: Iterable[str] = outline.loop_names if outline is not None else ()
     known = {*executor.variables, *executor.sizes, *loops, *COUNTERS}
+    if outline is not None:
+        known |= {name for names in outline.own_names.values() for name in names}
     for info in executor.variables.values():
         known |= {name for dim in info.dims for name in dim.names}
     for name in sorted(condition.names - known):

@@ -86,6 +86,11 @@ class Outline:
     nodes: tuple[OutlineNode, ...]
     """The node at place i has the index i."""
     blocks: Mapping[str, Location | None]
+    own_names: Mapping[tuple[Call, ...], Mapping[str, Sequence[tuple[int, str]]]] = field(
+        default_factory=lambda: {}
+    )
+    """What the variables of a block with parameters are in a call: by their names there, each with the node
+    from which on it is so."""
     by_uuid: Mapping[str, OutlineNode] = field(init=False, compare=False, repr=False)
     first_of: Mapping[str, tuple[Call, ...]] = field(init=False, compare=False, repr=False)
     """By uuid of a node: the calls of blocks with parameters that begin with it."""
@@ -189,6 +194,15 @@ class Position:
             if bounds is not None:
                 found[bounds[0]] = value
         return found
+
+    def variable(self, name: str) -> str:
+        """The variable that a name stands for: a block with parameters has names of its own."""
+        frame = self.frames[-1] if self.frames else None
+        if self.outline is None or frame is None or frame.node is None:
+            return name
+        known = self.outline.own_names.get(frame.calls, {}).get(name, ())
+        now = [variable for first, variable in known if first <= frame.node.index]
+        return now[-1] if now else name
 
     def update(self, event: Event) -> None:
         """Takes note of the next event."""

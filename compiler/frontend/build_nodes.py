@@ -291,8 +291,10 @@ class Builder:
             if isinstance(value, syntax.Literal) and isinstance(value.value, str):
                 parts.spans[part] = value.span
                 inputs.append(StringAttr(value.value))
-            else:
+            elif isinstance(value, syntax.Ref | syntax.Literal | syntax.Op):
                 inputs.append(self.operand(value, parts, part))
+            else:
+                inputs.append(graph.SizeAttr(self.size(value, parts, part)))
         outputs = [self.ref(r, parts, ("outputs", i)) for i, r in enumerate(node.outputs)]
         settings: dict[str, Attribute] = {}
         for setting in node.settings:

@@ -39,6 +39,7 @@ from openinfer.compiler.frontend.syntax import (
     Program,
     Ref,
     Scope,
+    Section,
     Setting,
     SizeDefinition,
     Slice,
@@ -67,11 +68,14 @@ class Desugarer(ElementReader):
     def block(self, block: Block) -> tuple[Node, ...]:
         """The statements of a block, whose temporaries are its own: a block that it calls has others."""
         self._names.clear()
-        own = [*(p.name.text for p in block.parameters or ())]
-        own += [d.name.text for d in block.declarations]
-        variables, self.variables = self.variables, {*self.variables, *own}
+        section = Section("constant", block.declarations, block.span)
+        constants = {d.name.text: (section, d) for d in block.declarations}
+        own = {*(p.name.text for p in block.parameters or ()), *constants}
+        declared, self.declared = self.declared, {**self.declared, **constants}
+        variables, self.variables = self.variables, self.variables | own
         found = self.body(block.body, Around())
-        self.variables = variables | (self.variables - {*own})
+        self.declared = declared
+        self.variables = variables | (self.variables - own)
         return found
 
     def body(self, nodes: Sequence[Node], around: Around) -> tuple[Node, ...]:
@@ -182,11 +186,13 @@ class Desugarer(ElementReader):
                     return self.named(read, name.text, ahead)
                 return self.access(operand, ahead)
 
-    def argument(self, operand: Operand, ahead: Ahead) -> Ref | Literal:
+    def argument(self, operand: Operand | Expr, ahead: Ahead) -> Ref | Literal | Expr:
         """What a block is given: a size stays one, since the block may need it in expressions."""
         if isinstance(operand, Ref) and operand.slots is None:
             return operand
-        return self.operand(operand, ahead)
+        if isinstance(operand, Ref | Literal | Op):
+            return self.operand(operand, ahead)
+        return self.size(operand, ahead)
 
     def source(self, source: Ref | Op, ahead: Ahead) -> Ref:
         """What a statement stores: no number."""

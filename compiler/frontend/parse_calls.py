@@ -6,13 +6,16 @@ from openinfer.compiler.frontend.parse_operands import OperandParser
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     BlockCall,
+    Expr,
     Literal,
-    Op,
+    Operand,
     Parameter,
     Ref,
     Setting,
 )
 
+_SIGNS = ("+", "-", "*", "/")
+"""What makes a size of more than a name or number."""
 _USAGE = 'y = branch BLOCK(x, "layer1.0", stride=2);'
 
 
@@ -42,7 +45,7 @@ class CallParser(OperandParser):
         """`conv(x, "layer1.0", stride=2)` behind `branch`."""
         name = self.expect_name("the name of a block")
         self.expect("(", f"`(` and the arguments of `{name.text}`", fix=_USAGE)
-        inputs: list[Ref | Op | Literal] = []
+        inputs: list[Operand | Expr] = []
         settings: list[Setting] = []
         while not self.at(")", ";", "}", "end"):
             if self.at("name") and self.ahead().kind == "=":
@@ -56,14 +59,15 @@ class CallParser(OperandParser):
         self.expect(")", f"`)` at the end of `{name.text}(…`", fix=_USAGE)
         return BlockCall(name, tuple(inputs), tuple(settings), targets, start.to(self.previous))
 
-    def call_input(self, named: list[Setting]) -> Ref | Op | Literal:
+    def call_input(self, named: list[Setting]) -> Operand | Expr:
         start = self.token.span
-        found: Ref | Op | Literal
+        found: Operand | Expr
         if self.at("string"):
             found = Literal(str(self.advance().value), start)
+        elif self.at("(") or (self.at("name", "int") and self.ahead().kind in _SIGNS):
+            found = self.expression("an argument")
         else:
-            operand = self.operand()
-            found = operand
+            found = self.operand()
         if named:
             self.report.error(
                 "OI0114",

@@ -223,8 +223,8 @@ class BlockCall:
     """`y = branch conv(x, "layer1.0", stride=2);`"""
 
     block: Name
-    inputs: tuple[Operand, ...]
-    """Texts, too."""
+    inputs: tuple[Operand | Expr, ...]
+    """Texts, too, and sizes such as `n + 1`."""
     settings: tuple[Setting, ...]
     outputs: tuple[Ref, ...]
     span: Span

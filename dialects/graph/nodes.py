@@ -311,14 +311,14 @@ class BranchOp(GraphOp):
 class CallOp(GraphOp):
     """A call of a block with parameters: `graph.call conv(h, "features.0") -> (y) settings {stride = 2}`.
 
-    Arguments in order are operands or texts, those by name any value of a setting.
+    Arguments in order are operands, texts or sizes, `<"n + 1">`, those by name any value of a setting.
     """
 
     name = "graph.call"
 
     block_name = prop_def(StringAttr)
     inputs = prop_def(ArrayAttr[Attribute])
-    """`RefAttr`, `LiteralAttr` or `StringAttr`."""
+    """`RefAttr`, `LiteralAttr`, `StringAttr` or `SizeAttr`."""
     outputs = prop_def(ArrayAttr[RefAttr])
     settings = prop_def(DictionaryAttr)
 
@@ -357,7 +357,13 @@ class CallOp(GraphOp):
             if data is not None:
                 return StringAttr(data.decode("utf-8", "replace"))
             text = parser.parse_optional_str_literal()
-            return StringAttr(text) if text is not None else parse_operand(parser)
+            if text is not None:
+                return StringAttr(text)
+            if parser.parse_optional_punctuation("<"):
+                size = SizeAttr(parse_size(parser))
+                parser.parse_punctuation(">")
+                return size
+            return parse_operand(parser)
 
         inputs = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, argument)
         parser.parse_punctuation("->")
@@ -369,6 +375,10 @@ class CallOp(GraphOp):
         def argument(value: Attribute) -> None:
             if isinstance(value, RefAttr | LiteralAttr):
                 print_operand(printer, value)
+            elif isinstance(value, SizeAttr):
+                printer.print_string("<")
+                print_size(printer, value.data)
+                printer.print_string(">")
             else:
                 printer.print_attribute(value)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
@@ -24,7 +24,12 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.lowering.program.expansion import MAX_ADDED, MAX_DEPTH
-from openinfer.lowering.program.inlining import has_calls, inline_calls, written_in
+from openinfer.lowering.program.inlining import (
+    has_calls,
+    inline_calls,
+    names_between_braces,
+    written_in,
+)
 from openinfer.lowering.program.places import Part, Places
 from openinfer.lowering.program.report import Report, did_you_mean
 from openinfer.runtime.errors import ProgramError
@@ -147,6 +152,7 @@ class _Checks:
                     message = f"`{variable}` of block `{name}` has the name of something else there"
                     self.wrong(op, ("name",), message, "rename it")
                 own.add(variable)
+                self.tensor(op, parameters)
         last = body[-1] if body else None
         if not isinstance(last, ReturnOp) and not self.is_unread(block):
             self.report.error(
@@ -159,6 +165,17 @@ class _Checks:
         for op in body:
             for one in op.walk():
                 self.statement(one, block, known, own, one is last)
+
+    def tensor(self, op: VariableOp, parameters: Sequence[str]) -> None:
+        """The name of the tensor of a constant."""
+        known = {*parameters, *(index.data for index in op.indices)}
+        for key in ("ref", "pattern"):
+            text = op.option(key)
+            for name in names_between_braces(text.data) if isinstance(text, StringAttr) else ():
+                if name not in known:
+                    message = f"`{{{name}}}` is neither a parameter of the block nor an index"
+                    fix = did_you_mean(name, known, "write a parameter between the braces")
+                    self.wrong(op, ("options", key), message, fix or "")
 
     def is_unread(self, block: BlockOp) -> bool:
         """Whether the text has a block whose end could not be read."""
@@ -241,6 +258,7 @@ class _Checks:
                 )
                 self.report.error("OI0212", where, f"undefined block `{name}`", fix=fix)
             return
+        self.texts(op)
         parameters = block.parameter_names
         note = [("the block", self.places.of(block, ("name",)))]
         usage = f"block {name}({', '.join(parameters)})"
@@ -279,6 +297,28 @@ class _Checks:
                 f"write `{targets} = branch {name}(…);`" if gives else f"write `branch {name}(…);`"
             )
             self.report.error("OI0273", where, message, fix=fix, notes=note)
+
+    def texts(self, op: CallOp) -> None:
+        """Names in the braces of texts: indices of loops around the call, and parameters of its block."""
+        given: list[tuple[Attribute, Part]] = [(v, ("inputs", n)) for n, v in enumerate(op.inputs)]
+        given += [(v, ("settings", n)) for n, v in op.settings.data.items()]
+        known: set[str] = set()
+        for outer in _around(op):
+            if isinstance(outer, LoopOp):
+                known.add(outer.index.data)
+            elif isinstance(outer, BlockOp):
+                known |= {*outer.parameter_names}
+        for value, part in given:
+            for name in names_between_braces(value.data) if isinstance(value, StringAttr) else ():
+                if name not in known:
+                    self.report.error(
+                        "OI0275",
+                        self.places.of(op, part),
+                        f"`{{{name}}}` is no index of a loop around the call",
+                        fix=did_you_mean(
+                            name, known, "write the index of a loop there, or a number"
+                        ),
+                    )
 
     # How large all calls are together
 

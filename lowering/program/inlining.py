@@ -189,7 +189,7 @@ class _Call:
                 self.sizes[name] = size
         constants = [op for op in body if isinstance(op, VariableOp)]
         nodes = [op for op in body if not isinstance(op, VariableOp | ReturnOp)]
-        returned = body[-1].names if body and isinstance(body[-1], ReturnOp) else ()
+        returned = list(body[-1].names) if body and isinstance(body[-1], ReturnOp) else []
         outputs = [ref.variable.data for ref in self.call.outputs]
         self._name_locals(nodes, outputs[0] if outputs else self.block.block_name.data)
         for op in constants:
@@ -199,7 +199,7 @@ class _Call:
         direct = (
             isinstance(last, OpOp | CallOp)
             and len(returned) == 1
-            and [ref.text for ref in last.outputs] == list(returned)
+            and [ref.text for ref in last.outputs] == returned
             and self.locals.keys() >= set(returned)
             and not any(ref.bracketed.data for ref in self.call.outputs)
         )
@@ -242,13 +242,7 @@ class _Call:
         assert isinstance(text, StringAttr)
         tensor = self.text(text.data, op, ("options", key))
         own = [index.data for index in op.indices]
-        outer = [
-            one
-            for one in dict.fromkeys(
-                one for inner in _BRACES.findall(tensor) for one in _identifiers(inner)
-            )
-            if one not in own
-        ]
+        outer = [one for one in dict.fromkeys(names_between_braces(tensor)) if one not in own]
         identity = (self.block.block_name.data, name, tensor)
         if identity not in self.inliner.constants:
             paths = [
@@ -502,6 +496,11 @@ def _as_size(value: Attribute) -> Size | None:
             return None
 
 
+def names_between_braces(text: str) -> list[str]:
+    """The names in the braces of a text."""
+    return [name for inner in _BRACES.findall(text) for name in _identifiers(inner)]
+
+
 def _mentioned(values: Iterable[Attribute]) -> Iterator[str]:
     """The names in arguments."""
     for value in values:
@@ -518,8 +517,7 @@ def _mentioned(values: Iterable[Attribute]) -> Iterator[str]:
             case ArrayAttr():
                 yield from _mentioned(value)
             case StringAttr():
-                for inner in _BRACES.findall(value.data):
-                    yield from _identifiers(inner)
+                yield from names_between_braces(value.data)
             case _:
                 pass
 

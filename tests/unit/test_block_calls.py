@@ -132,6 +132,46 @@ def test_statements_keep_the_place_of_the_block() -> None:
     assert [len(one) for one in calls] == [1, 2, 2, 2, 2]
 
 
+FAILING = """
+dynamic { x: f32[4]; n: i32; }
+block pick(h, at) { y = op slice(h, start=at, stop=at + 1); return y; }
+block both(h, at) { y = branch pick(h, at); z = branch pick(h, at + 1); return y, z; }
+block entry { y, z = branch both(relu(x), n); return y, z; }
+"""
+
+
+def test_events_and_mistakes_of_a_step_say_the_calls() -> None:
+    around = ("both(y_relu, n) at line 5", "pick(y_relu, n) at line 4")
+    for program in (oi.Simulator(FAILING, None), oi.compile(FAILING, None)):
+        with program.make_executor(trace=True) as executor:
+            executor.run(x=np.ones(4, np.float32), n=np.int32(1))
+            event = next(e for e in executor.trace() if "slice" in e.op_name)
+            assert event.calls == around
+            assert event.scope == "both(y_relu, n)/pick(y_relu, n)"
+            assert event.location is not None
+            assert event.location.line == 3
+        with program.make_executor() as executor, pytest.raises(oi.StepError) as caught:
+            executor.run(x=np.ones(4, np.float32), n=np.int32(3))
+        assert (
+            "in pick(y_relu, n + 1) at line 4 in both(y_relu, n) at line 5 in block entry"
+            in str(caught.value)
+        )
+
+
+def test_a_mistake_of_types_says_which_call_it_is_of() -> None:
+    text = """
+    dynamic { x: f32[4]; y: f32[5]; }
+    block sum(a, b) { z = op add(a, b); return z; }
+    block entry { a = branch sum(x, x); b = branch sum(x, y); c = branch sum(y, x); return a, b, c; }
+    """
+    with pytest.raises(oi.ProgramError) as caught:
+        oi.compile(text)
+    found = caught.value.diagnostics
+    assert [one.code for one in found] == ["OI0329"] * 2
+    notes = [one.notes[-1].message for one in found]
+    assert notes == ["in the call `sum(x, y)`", "in the call `sum(y, x)`"]
+
+
 HEAD = "dynamic { x: f32[4, 4]; p: f32[4]; }\nsize d = 4;\n"
 DENSE = """
 block dense(h, path, k=1) {
@@ -184,6 +224,12 @@ block dense(h, path, k=1) {
             "block f(h, n) { y = op slice(h, start=0, stop=n + 1); return y; }\n",
             "y = branch f(x, 0.5);",
         ),
+        ("OI0275", DENSE, 'y = branch dense(x, "a.{l}");'),
+        (
+            "OI0274",
+            'block f(h, path) { constant { w: f32[4] @ref("{paht}.w"); } y = op add(h, w); return y; }\n',
+            'y = branch f(x, "a");',
+        ),
         ("OI0245", DENSE, "y = op neg(x);"),
     ],
 )
@@ -192,6 +238,54 @@ def test_mistakes_are_told(code: str, blocks: str, line: str) -> None:
     found = parse_text(text).diagnostics
     assert code in [one.code for one in found], parse_text(text).render()
     assert all(one.location is not None for one in found)
+
+
+@pytest.mark.parametrize(
+    ("codes", "text"),
+    [
+        (["OI0212"], "block entry { y = branch nosuch(x); return y; }"),
+        (["OI0212"], "block entry { branch nosuch(x); return x; }"),
+        (
+            ["OI0202"],
+            "block f(h) { return h; } block f { return; }"
+            "block entry { y = branch f(x); return y; }",
+        ),
+        (
+            ["OI0110"],
+            "block f(h { y = op neg(h); return y; } "
+            "block entry { y = branch f(x); return y; }",
+        ),
+        (
+            ["OI0110"],
+            "block f( { y = op neg(x); return y; } "
+            "block entry { y = branch f(x); return y; }",
+        ),
+        (
+            ["OI0116"],
+            "block f(h) y = op neg(h); return y; } "
+            "block entry { y = branch f(x); return y; }",
+        ),
+        (
+            ["OI0110"],
+            "block f(h) { y = op neg(h); return y; } "
+            "block entry { y = branch f(x; return y; }",
+        ),
+        (
+            ["OI0206"],
+            "block f(h) { assign x: f32[4]; return h; } "
+            "block entry { y = branch f(x); return y; }",
+        ),
+        (
+            ["OI0244"],
+            "block f(h) { y = branch g(h); return y; } block g(h) { y = branch f(h); return y; }"
+            "block entry { y = branch f(x); return y; }",
+        ),
+    ],
+)  # fmt: skip
+def test_unfinished_texts(codes: list[str], text: str) -> None:
+    """One mistake, and nothing that only follows from it."""
+    result = parse_text(f"dynamic {{ x: f32[4]; }}\n{text}\n")
+    assert [one.code for one in result.errors] == codes, result.render()
 
 
 def test_calls_that_grow_without_end_are_refused() -> None:

@@ -49,6 +49,28 @@ graph.block dense(x, path) {
 
 // -----
 
+// A size takes the place of its parameter in expressions; what several statements end in is transferred.
+// CHECK: graph.assign a_h _
+// CHECK-NEXT: graph.op slice(g) -> (a_h) settings {start = #graph.size<"2*n + 2">, stop = #graph.size<"2*n + 4">}
+// CHECK-NEXT: graph.assign a_k _
+// CHECK-NEXT: graph.op neg(a_h) -> (a_k)
+// CHECK-NEXT: graph.transfer a_h -> a
+// CHECK-NEXT: graph.transfer a_k -> b
+graph.variable g dynamic f32 [B, 4]
+graph.block entry {
+  graph.assign a _
+  graph.assign b _
+  graph.call pair(g, <"n + 1">) -> (a, b)
+  graph.return (a, b)
+}
+graph.block pair(x, at) {
+  graph.op slice(x) -> (h) settings {start = #graph.size<"2*at">, stop = #graph.size<"2*at + 2">}
+  graph.op neg(h) -> (k)
+  graph.return (h, k)
+}
+
+// -----
+
 // A block without parameters stays, and so does its call.
 // CHECK: graph.branch plain
 // CHECK: graph.block plain {
