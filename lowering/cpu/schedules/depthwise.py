@@ -287,9 +287,10 @@ class Depthwise:
                 if not self._beyond(here):
                     place = [*outer, here]
                     vectors = [self._vector(place, column, p, m) for p, m in zip(parts, masks)]
-                    if at_once == 2:
-                        vectors = [self._every_other(*vectors, t) for t in range(count)]
                     values = vectors
+                    if at_once == 2:
+                        low, high = vectors
+                        values = [self._every_other(low, high, t) for t in range(count)]
                 for value, own in zip(values, weights):
                     for row, i in seen:
                         sums[row] = multiply_add(
