@@ -236,7 +236,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     by_function=True,
                 ),
                 Step("add-entry", "what the host calls takes one packed frame"),
-                Step("add-team", "the lead and its workers call the entry"),
+                Step("add-team", "jobs call kernels in their last form"),
                 Step("add-trace", "a traced step writes its record"),
                 Step("add-poll", "long loops ask whether they were interrupted"),
             ),

@@ -1,4 +1,4 @@
-"""What shared code asks of the team of threads that runs it (`lowering/cpu/team.mlir`)."""
+"""What shared code asks of the team of threads that runs it (`lowering/cpu/team.ll`)."""
 
 from __future__ import annotations
 
