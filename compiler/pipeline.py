@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from openinfer.compiler.timings import Timings, at_stage
 from openinfer.lowering.level import Level
 from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.runtime.errors import CompileError, InputError, OpenInferError
+from openinfer.runtime.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xdsl.context import Context

@@ -8,7 +8,7 @@ module gives the same text, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 
 from xdsl.dialects import llvm
@@ -32,6 +32,7 @@ from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.program import HOST, OBJECT
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.target import TargetDescription
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -29,6 +28,7 @@ from openinfer.dialects.graph import (
 )
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Location
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Any fixed value serves; changing it changes every uuid in stored traces.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "openinfer:node")
