@@ -8,7 +8,7 @@ nothing may remain but what the phase says that it leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from openinfer.compiler.timings import Timings, at_stage
 from openinfer.lowering.level import Level
 from openinfer.lowering.options import PipelineOptions, current, using
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -234,7 +235,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     by_function=True,
                 ),
                 Step("add-entry", "what the host calls takes one packed frame"),
-                Step("add-team", "the lead and its workers call the entry"),
+                Step("add-team", "jobs call kernels in their last form"),
                 Step("add-trace", "a traced step writes its record"),
                 Step("add-poll", "long loops ask whether they were interrupted"),
             ),

@@ -10,12 +10,13 @@ import os
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, cast
 
 from openinfer.runtime.errors import InputError, UnsupportedError
 from openinfer.runtime.inputs import checked_inputs, dynamic_names, near_names, sizes_of_inputs
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.results import PositionalInputError, Results, positional_inputs
 from openinfer.runtime.state import State, checked_state_bytes
 from openinfer.runtime.state_check import check_state

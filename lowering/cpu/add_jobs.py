@@ -10,10 +10,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.extensions.llvm_atomics import StoreOp
+from openinfer.lowering.cpu.team_text import JOB
 from openinfer.lowering.cpu.threads.fork_kernels import FORK, JOB_ENDS, SHARED
 from openinfer.lowering.cpu.to_llvm.types import POINTER
 
-JOB = "openinfer_job"
 LEAD = "openinfer_lead"
 
 
@@ -27,7 +27,7 @@ def fork_functions(module: ModuleOp) -> list[llvm.FuncOp]:
 
 
 def add_jobs(module: ModuleOp) -> None:
-    """Gives the forks their bodies, and adds the function that runs a job."""
+    """Gives the forks their bodies, adds the function that runs a job, and declares the lead's."""
     functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, llvm.FuncOp)}
     forks = fork_functions(module)
     # A fork takes the arguments of its kernel, the job and the team.
@@ -40,6 +40,9 @@ def add_jobs(module: ModuleOp) -> None:
         fork.erase()
         module.body.block.add_op(made)
     module.body.block.add_op(_job(kernels, words))
+    if LEAD not in functions:
+        lead = LLVMFunctionType([POINTER, POINTER])
+        module.body.block.add_op(llvm.FuncOp(LEAD, lead, LinkageAttr("external")))
 
 
 def _fork(fork: llvm.FuncOp, number: int, words: int) -> llvm.FuncOp:

@@ -11,7 +11,7 @@ Four forms, the first that fits:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
@@ -20,6 +20,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.nest import Access, Nest
 from openinfer.lowering.kernels.numeric import positions, reduction, select
 from openinfer.lowering.kernels.runs import bank_count, fitting_lanes, reduce_run, vector_run
+from openinfer.runtime.quick_dataclass import dataclass
 
 Values = Sequence[SSAValue]
 Body = Callable[[LoopBuilder, Values, Values, Callable[[int], SSAValue]], Values]

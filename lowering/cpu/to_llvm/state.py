@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -18,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from openinfer.lowering.cpu.to_llvm.multiples import Multiples
 from openinfer.lowering.quick_ops import append_new
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 Int = int | SSAValue
 """An i64: a Python int when it is known at compile time."""
