@@ -142,7 +142,7 @@ def statement_text(op: Operation, style: Style) -> str:
                 return f"branch {ref_text(op.condition)} {targets};"
             return f"branch {op.then_block.data};"
         case graph.CallOp():
-            return _block_call(op)
+            return _block_call(op, style.nested)
         case graph.BarrierOp():
             return "barrier;"
         case graph.DepOp():
@@ -192,13 +192,17 @@ def _inner(op: Operation, nested: Nested) -> str:
     return _call(op, nested)
 
 
-def _block_call(op: graph.CallOp) -> str:
-    given = [
-        operand_text(value)
-        if isinstance(value, graph.RefAttr | graph.LiteralAttr)
-        else _value(value)
-        for value in op.inputs
-    ]
+def _block_call(op: graph.CallOp, nested: Nested) -> str:
+    """`y = branch conv(relu(x), "layer1.0", stride=2);`"""
+    inside = nested.get(op, {})
+    given: list[str] = []
+    for place, value in enumerate(op.inputs):
+        if place in inside:
+            given.append(_inner(inside[place], nested))
+        elif isinstance(value, graph.RefAttr | graph.LiteralAttr):
+            given.append(operand_text(value))
+        else:
+            given.append(_value(value))
     given += [f"{name}={_value(value)}" for name, value in op.settings.data.items()]
     targets = ", ".join(ref_text(ref) for ref in op.outputs)
     return f"{f'{targets} = ' if targets else ''}branch {op.block_name.data}({', '.join(given)});"
