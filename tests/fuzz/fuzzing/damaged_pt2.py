@@ -131,7 +131,8 @@ def _zipped(parts: Parts, chance: random.Random) -> bytes:
     data = bytearray(file.getvalue())
     if chance.random() < 0.75:
         return bytes(data)
-    directory = data.find(b"PK\x01\x02")
+    # The end of the file says where its directory begins.
+    (directory,) = struct.unpack_from("<I", data, len(data) - 6)
     for _ in range(chance.choice((1, 1, 2, 4))):
         at = (
             chance.randrange(directory, len(data))
@@ -157,8 +158,11 @@ def _zipped(parts: Parts, chance: random.Random) -> bytes:
 
 def _json(parts: Parts, chance: random.Random, marker: Path) -> None:
     """Something of a description lost, replaced, or taken from elsewhere in it."""
-    name = chance.choice([one for one in parts if one.endswith(".json")])
-    described = json.loads(parts[name])
+    name = chance.choice([one for one in parts if one.endswith(".json")] or list(parts))
+    try:
+        described = json.loads(parts[name])
+    except ValueError:
+        return  # Another change has been here.
     places: list[tuple[Any, Any]] = []
     left: list[Any] = [described]
     while left:
