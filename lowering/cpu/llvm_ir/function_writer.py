@@ -17,6 +17,7 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
     symbol_text,
     type_text,
 )
+from openinfer.lowering.operations import ops_of
 from openinfer.runtime.errors import CompileError
 
 _ARGUMENT_ATTRIBUTES = {
@@ -115,7 +116,7 @@ class FunctionWriter:
             self._incoming[block] = []
             for argument in block.args:
                 texts[argument] = "%" + fresh(argument.name_hint, "arg")
-            for op in block.ops:
+            for op in ops_of(block):
                 if not op.results:
                     continue
                 result = op.results[0]
@@ -148,7 +149,7 @@ class FunctionWriter:
 
     def _body(self, block: Block) -> Iterator[str]:
         operands = self.operands
-        for op in block.ops:
+        for op in ops_of(block):
             formatter = INSTRUCTIONS.get(op.name)
             if formatter is not None:
                 text = formatter(operands, op)
