@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.extensions.llvm_atomics import StoreOp
+from openinfer.lowering.cpu.add_entry import slot_of
 from openinfer.lowering.cpu.team_text import JOB
 from openinfer.lowering.cpu.threads.fork_kernels import FORK, JOB_ENDS, SHARED
 from openinfer.lowering.cpu.to_llvm.types import POINTER
@@ -56,7 +57,7 @@ def _fork(fork: llvm.FuncOp, number: int, words: int) -> llvm.FuncOp:
     for place, value in values:
         if value.type == i1:
             value = builder.insert(llvm.ZExtOp(value, i8)).res
-        builder.insert(StoreOp(value, _slot(builder, job, place), 8))
+        builder.insert(StoreOp(value, slot_of(builder, job, place), 8))
     builder.insert(llvm.CallOp(LEAD, job, team))
     builder.insert(llvm.ReturnOp.create())
     return llvm.FuncOp(
@@ -86,7 +87,7 @@ def _job(kernels: list[llvm.FuncOp], words: int) -> llvm.FuncOp:
         output = kernel.function_type.output
         result = builder.insert(llvm.CallOp(kernel.sym_name.data, *values, return_type=output))
         assert result.returned is not None
-        builder.insert(StoreOp(result.returned, _slot(builder, frame, words), 8))
+        builder.insert(StoreOp(result.returned, slot_of(builder, frame, words), 8))
         builder.insert(llvm.ReturnOp.create())
         builder = Builder(InsertPoint.at_end(following))
     builder.insert(llvm.ReturnOp.create())
@@ -95,16 +96,10 @@ def _job(kernels: list[llvm.FuncOp], words: int) -> llvm.FuncOp:
 
 def _load(builder: Builder, frame: SSAValue, place: int, type: Attribute) -> SSAValue:
     narrow = isinstance(type, IntegerType) and type.bitwidth < 8
-    loaded = builder.insert(llvm.LoadOp(_slot(builder, frame, place), i8 if narrow else type, 8))
+    loaded = builder.insert(llvm.LoadOp(slot_of(builder, frame, place), i8 if narrow else type, 8))
     value = loaded.dereferenced_value
     return builder.insert(llvm.TruncOp(value, type)).res if narrow else value
 
 
 def _constant(builder: Builder, number: int) -> SSAValue:
     return builder.insert(llvm.ConstantOp(IntegerAttr(number, i64), i64)).result
-
-
-def _slot(builder: Builder, frame: SSAValue, number: int) -> SSAValue:
-    if number == 0:
-        return frame
-    return builder.insert(llvm.GEPOp(frame, [8 * number], i8, inbounds=True)).result

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from openinfer.lowering.attributes import i64_attribute
 from openinfer.lowering.cpu.to_llvm.multiples import Multiples
 from openinfer.lowering.quick_ops import append_new
 from openinfer.runtime.errors import CompileError
@@ -185,7 +186,7 @@ class State:
         if isinstance(number, SSAValue):
             return number
         made = self._integers.get(number)
-        return made if made is not None else self.constant(IntegerAttr(number, i64), i64)
+        return made if made is not None else self.constant(i64_attribute(number), i64)
 
     def integer_constant(self, number: int, type: IntegerType) -> SSAValue:
         return self.constant(IntegerAttr(number, type), type)
