@@ -212,7 +212,7 @@ class _Call:
             op.location = at_call(last.location, self.site, returned[0])
             found.append(op)
         else:
-            found += [self._result(name, ref) for name, ref in zip(returned, self.call.outputs)]
+            found += self._results(returned)
         hints = self.block.hints
         if hints is not None and hints.data:
             scope = ScopeOp(self.block.block_name.data, found, hints.data)
@@ -314,13 +314,24 @@ class _Call:
                 self.inliner.places.parts[declared, ()] = self.inliner.places.of(node)
                 yield declared
 
-    def _result(self, name: str, target: RefAttr) -> Operation:
-        value = self.reference(RefAttr.of(name), self.block, ("name",), literal=False)
-        source = value if isinstance(value, RefAttr) else RefAttr.of(name)
-        op = TransferOp(source, target)
-        op.location = self.call.location
-        self.inliner.places.parts[op, ()] = self.inliner.places.of(self.call)
-        return op
+    def _results(self, returned: Sequence[str]) -> list[Operation]:
+        """What is returned goes where the call wants it, all at once: `a, b = branch swap(a, b);`."""
+        kept: list[Operation] = []
+        moved: list[Operation] = []
+        written: set[str] = set()
+        for name, target in zip(returned, self.call.outputs):
+            value = self.reference(RefAttr.of(name), self.block, ("name",), literal=False)
+            source = value if isinstance(value, RefAttr) else RefAttr.of(name)
+            if source.variable.data in written:
+                copy = self.inliner.fresh(name)
+                kept += [AssignOp(copy, OPEN), TransferOp(source, RefAttr.of(copy))]
+                source = RefAttr.of(copy)
+            written.add(target.variable.data)
+            moved.append(TransferOp(source, target))
+        for op in (*kept, *moved):
+            op.location = self.call.location
+            self.inliner.places.parts[op, ()] = self.inliner.places.of(self.call)
+        return [*kept, *moved]
 
     def _property(self, node: Operation, key: str, value: Attribute) -> Attribute:
         if key in ("variable", "variables"):

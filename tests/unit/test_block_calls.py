@@ -108,6 +108,25 @@ def test_a_call_is_what_its_statements_are() -> None:
     np.testing.assert_array_equal(np.asarray(results[0]), np.asarray(results[1]))
 
 
+def test_results_are_given_all_at_once() -> None:
+    text = """
+    dynamic { x: f32[2]; y: f32[2]; }
+    block swap(p, q) { return q, p; }
+    block turn(p, q, r) { s = op neg(p); return q, r, s; }
+    block entry {
+        a = op mul(x, 1.0); b = op mul(y, 1.0);
+        a, b = branch swap(a, b);
+        c = op add(a, b);
+        a, b, c = branch turn(a, b, c);
+        return a, b, c;
+    }
+    """
+    x, y = np.array([1, 2], np.float32), np.array([5, 7], np.float32)
+    found = oi.Simulator(text, None).make_executor().run(x=x, y=y)
+    for name, wanted in (("a", x), ("b", x + y), ("c", -y)):
+        np.testing.assert_array_equal(np.asarray(found[name]), wanted)
+
+
 def test_the_text_of_what_a_call_stands_for_reads_the_same() -> None:
     text = print_program(parse_program(PROGRAM))
     assert "branch" not in text
