@@ -84,9 +84,11 @@ Of `com.microsoft`, each held against ONNX Runtime where its CPU has it
 `GroupQueryAttention`, `MatMulIntegerToFloat`, `MatMulNBits`, `MoE`, `MultiHeadAttention`, `NhwcConv`,
 `QAttention`, `QEmbedLayerNormalization`, `QGemm`, `QLinearAdd`, `QLinearAveragePool`, `QLinearConcat`,
 `QLinearConv`, `QLinearGlobalAveragePool`, `QLinearLeakyRelu`, `QLinearMul`, `QLinearReduceMean`,
-`QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QuantizeLinear`, `QuickGelu`, `RotaryEmbedding`,
-`SimplifiedLayerNormalization`, `SkipLayerNormalization`, `SkipSimplifiedLayerNormalization`,
-`TransposeMatMul`. Elementwise ones of integers round twice, as there; a code may differ by one.
+`QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QMoE`, `QuantizeLinear`, `QuickGelu`,
+`RotaryEmbedding`, `SimplifiedLayerNormalization`, `SkipLayerNormalization`,
+`SkipSimplifiedLayerNormalization`, `TransposeMatMul`. Elementwise ones of integers round twice, as there;
+a code may differ by one. `QMoE` takes weights without zero points and `normalize_routing_weights=1`,
+without which ONNX Runtime's devices differ.
 
 ## Operators
 

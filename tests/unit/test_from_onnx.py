@@ -227,6 +227,17 @@ def test_an_attribute_that_is_not_taken_is_refused() -> None:
         oi.from_onnx(model)
 
 
+def test_a_range_that_begins_at_a_size() -> None:
+    text = """m (float[L] x) => (int64[a] y) <int64 step = {-1}> {
+        last = Size(x)
+        end = Neg(last)
+        y = Range(last, end, step)
+    }"""
+    for length in (3, 4):
+        want = np.arange(length, -length, -1)
+        np.testing.assert_array_equal(run(model_of(text), x=drawn(length))["y"], want)
+
+
 def test_a_session_makes_a_program_for_each_value_that_shapes_follow_from() -> None:
     from openinfer.onnx import InferenceSession
 
