@@ -20,6 +20,7 @@ from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Assign,
+    BlockCall,
     CacheRead,
     Call,
     Declaration,
@@ -118,6 +119,8 @@ class ElementReader:
             for node in walk(block.body):
                 if isinstance(node, Assign):
                     self.variables.add(node.name.text)
+                elif isinstance(node, BlockCall):
+                    self.variables.update(target.name.text for target in node.outputs)
                 elif isinstance(node, Op | CacheRead) and node.defines:
                     targets = node.outputs if isinstance(node, Op) else (node.target,)
                     self.variables.update(target.name.text for target in targets)

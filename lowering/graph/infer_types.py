@@ -46,7 +46,7 @@ from openinfer.dialects.opset import (
     infer_outputs,
 )
 from openinfer.lowering.graph.package_types import in_blocks, missing, type_in
-from openinfer.lowering.locations import location_of
+from openinfer.lowering.locations import call_notes, location_of
 from openinfer.lowering.program.buffer_declarations import (
     BUFFER,
     Entry,
@@ -499,7 +499,7 @@ class _Inference:
                         "OI0329",
                         message,
                         location_of(node),
-                        notes=self.other_shapes(node),
+                        notes=(*self.other_shapes(node), *call_notes(node)),
                         hint=error.hint,
                     )
                 )

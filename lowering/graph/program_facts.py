@@ -410,6 +410,7 @@ class Facts:
             column=place.column,
             scope=info.scope,
             loops=self._loops_around(op),
+            calls=[str(call) for call in info.calls],
         )
 
 

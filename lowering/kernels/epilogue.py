@@ -52,6 +52,11 @@ _WEIGHTS = {
 }
 
 
+def weight_of(op: Operation) -> int:
+    """About how many instructions an op of a body takes."""
+    return _WEIGHTS.get(op.name, 1)
+
+
 @dataclass(frozen=True)
 class Extra:
     """An operand of the body; each axis follows a dimension of the result or stands still."""
@@ -129,7 +134,7 @@ class Epilogue:
         """About how many instructions one vector takes."""
         if self.body is None:
             return 1
-        return sum(_WEIGHTS.get(op.name, 1) for op in self.body.ops)
+        return sum(map(weight_of, self.body.ops))
 
     def prepare(self, lanes: int | None) -> None:
         """Places the constants for vectors of `lanes` (None: scalars) here, outside all loops."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import field, replace
 
+from xdsl.dialects.builtin import CallSiteLoc
 from xdsl.ir import Operation
 
 from openinfer.lowering.locations import location_of
@@ -34,6 +35,8 @@ class Report:
 
     def place(self, where: Place) -> tuple[Location | None, int]:
         """Where something stands in the source, and how long it is there."""
+        if isinstance(where, Location):
+            return where, 1
         return location_of(where) if isinstance(where, Operation) else None, 1
 
     @property
@@ -115,7 +118,10 @@ class Report:
 
 def _key(code: str, where: Place, message: str) -> tuple[str, Hashable]:
     # An op stands for all of its parts: several findings of one code may be right.
-    return code, (where, message) if isinstance(where, Operation) else where
+    if not isinstance(where, Operation):
+        return code, where
+    called = isinstance(where.location, CallSiteLoc)
+    return code, (location_of(where) if called else where, message)
 
 
 def also_in(lines: Iterable[int]) -> Note:

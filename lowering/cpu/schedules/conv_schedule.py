@@ -205,7 +205,8 @@ def _by_channels(b: LoopBuilder, op: ConvOp) -> None:
         lanes //= 2
     how = Arithmetic(kind, lanes, machine.fused)
     epilogue.prepare(lanes)
-    Depthwise(how, shape, x, Weights(op.inputs[1], op.layout is not None), epilogue).emit()
+    weights = Weights(op.inputs[1], op.layout is not None)
+    Depthwise(how, shape, machine, x, weights, epilogue).emit()
 
 
 def _as_line(b: LoopBuilder, buffer: SSAValue) -> SSAValue:

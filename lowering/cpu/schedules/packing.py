@@ -12,9 +12,9 @@ from math import gcd
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import SSAValue
 
-from openinfer.lowering.cpu.schedules.microkernel import transpose
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, select
+from openinfer.lowering.kernels.squares import transpose
 from openinfer.runtime.quick_dataclass import dataclass
 
 # Rows of the source that are visited together: their pages stay known to the processor while all
