@@ -72,7 +72,7 @@ def test_objects_are_made_compared_and_shown_alike(make: Callable[..., Any]) -> 
 def test_the_library_works_with_them(make: Callable[..., Any]) -> None:
     point, named, _ = _classes(make)
     assert [f.name for f in dataclasses.fields(named)] == ["x", "y", "note", "name"]
-    assert dataclasses.is_dataclass(point)
+    assert dataclasses.is_dataclass(point(1))
     assert named.__match_args__ == ("x", "y", "note", "name")
     changed = dataclasses.replace(named(1), name="far")
     assert (changed.x, changed.name, changed.length) == (1, "far", 3)

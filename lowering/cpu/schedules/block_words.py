@@ -58,16 +58,16 @@ class Words:
         return self.build.insert(arith.ShRSIOp(a, self.number(bits))) if bits else a
 
     def both(self, a: SSAValue, mask: int) -> SSAValue:
-        return self.build.insert(arith.AndIOp(a, self.number(mask)))
+        return self.build.made(arith.AndIOp, (a, self.number(mask)), a.type)
 
     def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.build.insert(arith.OrIOp(a, b))
+        return self.build.made(arith.OrIOp, (a, b), a.type)
 
     def flipped(self, a: SSAValue, mask: int) -> SSAValue:
-        return self.build.insert(arith.XOrIOp(a, self.number(mask)))
+        return self.build.made(arith.XOrIOp, (a, self.number(mask)), a.type)
 
     def times(self, a: SSAValue, number: int) -> SSAValue:
-        return self.build.insert(arith.MuliOp(a, self.number(number)))
+        return self.build.made(arith.MuliOp, (a, self.number(number)), a.type)
 
     def float_of(self, a: SSAValue) -> SSAValue:
         """Integers with a sign as f32."""
