@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,8 +97,12 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> Engine:
     """The engine that the command line asks for."""
     from openinfer.compiler.llm.engine import ROUNDING, Engine
+    from openinfer.compiler.tools.extras import missing_library
     from openinfer.runtime.devices import kind_of
 
+    if find_spec("tokenizers") is None:
+        # All commands need it; the engine would say so when the model is compiled.
+        raise missing_library("tokenizers", "llm")
     engine = Engine(
         Path(args.model),
         program=None if args.program is None else args.program.graph(),

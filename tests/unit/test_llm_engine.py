@@ -18,7 +18,9 @@ from openinfer.compiler.llm.engine import default_cache, used_precision
 from openinfer.compiler.llm.families import program_text
 from openinfer.compiler.llm.perplexity import perplexity
 from openinfer.compiler.llm.runner import Part
+from openinfer.compiler.tools import language_model
 from openinfer.compiler.tools.openinfer import main
+from openinfer.runtime.devices.vulkan.device import VulkanDevice
 
 TEXT = [1, *(int(i) for i in np.random.default_rng(4).integers(3, VOCABULARY, 20))]
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
@@ -207,7 +209,14 @@ def test_conversations(engine: oi.Engine) -> None:
     assert "".join(answer) == "".join(engine.generate(answer.prompt, max_tokens=4, seed=1))
 
 
-def test_engines_that_cannot_be(model: Model, tmp_path: Path) -> None:
+def test_engines_that_cannot_be(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as changed:
+        changed.setattr("openinfer.compiler.api.compile", None)
+        changed.setattr(VulkanDevice, "unavailable_reason", lambda self: "no driver")
+        with pytest.raises(oi.UnsupportedError, match=r"OI0733.*no driver"):
+            oi.Engine(model.path, device="vulkan")
     with pytest.raises(oi.InputError, match=r"OI0796.*context is 0"):
         oi.Engine(model.path, device="simulator", context=0)
     learned = Model(tmp_path / "gpt2.gguf", SHAPES["gpt2"], [KINDS.F32])
@@ -236,6 +245,15 @@ def test_perplexity(model: Model, engine: oi.Engine) -> None:
     assert found.value == pytest.approx(np.exp(np.mean(surprise)), rel=1e-5)
     with pytest.raises(oi.InputError, match=r"OI0796.*40 tokens, a window 64"):
         perplexity(engine, ids, 64)
+
+
+def test_a_library_that_is_missing_is_told_before_the_model_is_compiled(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oi.Engine, "__init__", None)
+    monkeypatch.setattr(language_model, "find_spec", lambda name: None)
+    assert main(["generate", str(model.path), "the cat"]) == 1
+    assert "`tokenizers` is not installed" in capsys.readouterr().err
 
 
 def test_commands(
