@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from openinfer.compiler.llm.kv_cache import Cache, kinds_of
-from openinfer.compiler.llm.runner import LOGITS, Floats, Runner, RunnerState
+from openinfer.compiler.llm.runner import LOGITS, Floats, Runner, RunnerState, check_contract
 from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, kind_of
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
@@ -103,6 +103,7 @@ class Engine:
             else:
                 compiled = compile(self.graph, self.model, device, precision=self.precision)
                 executor = compiled.make_executor(threads)
+            check_contract(executor)
             self.runner = Runner(
                 executor,
                 self._context(context),

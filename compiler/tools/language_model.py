@@ -11,6 +11,7 @@ from openinfer.compiler.arguments import WORKING_PRECISIONS
 from openinfer.compiler.tools.arguments import add_device
 from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.runtime.devices import DEFAULT_DEVICE
+from openinfer.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from openinfer.compiler.llm.engine import Answer, Engine
@@ -118,10 +119,27 @@ def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> 
     return engine
 
 
+def prompt_file(path: Path) -> str:
+    """A text for the model. Raises InputError OI0513 for what is no UTF-8, OSError for no file."""
+    from openinfer.runtime.files import read_text
+
+    try:
+        return read_text(path)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "OI0513",
+            f"{path} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}",
+            hint="give a text file; convert one of another encoding, as by `iconv -t utf-8`",
+        ) from None
+
+
 def answer_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What `generate` and `chat` of an engine are asked for."""
+    """What `generate` and `chat` of an engine are asked for. -1 is nothing for `-n` and `--seed`, as for
+    llama.cpp."""
     given = {name: getattr(args, name) for _, name, *_ in _SAMPLING}
-    return {"max_tokens": args.max_tokens, "stop": args.stop, **given}
+    given |= {"max_tokens": args.max_tokens}
+    given |= {name: None for name in ("max_tokens", "seed") if given[name] == -1}
+    return {"stop": args.stop, **given}
 
 
 def shown_rates(answer: Answer, first: float, whole: float) -> str:

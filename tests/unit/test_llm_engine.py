@@ -185,6 +185,21 @@ def test_a_program_of_ones_own(model: Model, tmp_path: Path) -> None:
         np.testing.assert_allclose(mine.logits(TEXT[:5]), 2 * wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dynamic { tokens: i32[N]; } block entry { return tokens; }", "not return `logits`"),
+        (
+            "dynamic { tokens: i32[N]; } block entry { logits = op cast(tokens, to=f32); return logits; }",
+            "no row for each token",
+        ),
+    ],
+)
+def test_programs_of_something_else(model: Model, text: str, message: str) -> None:
+    with pytest.raises(oi.UnsupportedError, match=f"OI0794.*{message}"):
+        oi.Engine(model.path, device="simulator", program=text)
+
+
 def test_conversations(engine: oi.Engine) -> None:
     messages = [{"role": "user", "content": "the cat"}]
     answer = engine.chat(messages, max_tokens=4, seed=1)
@@ -238,7 +253,16 @@ def test_commands(
     (tmp_path / "prompt.txt").write_text("the cat")
     assert main(["generate", *common, "--file", str(tmp_path / "prompt.txt"), *sampling]) == 0
     assert capsys.readouterr().out == facts["text"] + "\n"
+    capsys.readouterr()
     assert main(["generate", *common, *sampling]) == 2
+    assert "there is no prompt" in capsys.readouterr().err
+    assert (
+        main(["generate", *common, "a", "--temp", "0", "-n", "-1", "--seed", "-1", "-c", "6"]) == 0
+    )
+    (tmp_path / "text.txt").write_bytes(b"the \xff cat")
+    for command in (["generate", "-f"], ["perplexity"]):
+        assert main([command[0], *common, *command[1:], str(tmp_path / "text.txt")]) == 1
+        assert "text.txt is not UTF-8 text: byte 4 is 0xff" in capsys.readouterr().err
     assert main(["generate", *common, "the cat in the hat", "-c", "3"]) == 1
     assert "the context has room for 3" in capsys.readouterr().err
     (tmp_path / "text.txt").write_text("the cat in the hat " * 20)
