@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +19,11 @@ from openinfer.compiler.llm.families import FAMILIES, program_text
 from openinfer.compiler.llm.runner import Part, Runner
 from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.packages.base import Package
+from tests.sweeps import FULL
 
 MIXED = [KINDS.F32, KINDS.Q8_0, KINDS.Q4_K]
 TESTED = tuple(SHAPES)
-COMPILED = TESTED if os.environ.get("OPENINFER_CASES") == "full" else ("llama", "qwen3")
+COMPILED = TESTED if FULL else ("llama", "qwen3")
 """Families that every run compiles; the simulator has all of them."""
 TEXT = [int(i) for i in np.random.default_rng(1).integers(0, VOCABULARY, 23)]
 OTHER = [int(i) for i in np.random.default_rng(2).integers(0, VOCABULARY, 9)]
