@@ -49,10 +49,14 @@ def nested_operands(
         if any(isinstance(op, graph.YieldOp | graph.AwaitOp) for op in block.walk()):
             continue
         # What other blocks name they may read when this one has returned.
-        others = [op for one in blocks.values() if one is not block for op in one.walk()]
+        plain = block.parameters is None
+        sharing = [one for one in blocks.values() if plain and one.parameters is None]
+        others = [op for one in sharing if one is not block for op in one.walk()]
         left = frozenset(ref.variable.data for op in others for ref in _reads(op))
         left |= {name for op in block.walk() if isinstance(op, graph.ReturnOp) for name in op.names}
-        chooser = _Chooser(flow, frozenset(own), telling, length, nested)
+        # Nothing declares temporaries of a block with parameters.
+        inside = frozenset(own) if plain else frozenset(_written(block))
+        chooser = _Chooser(flow, inside, telling, length, nested)
         chooser.body(nodes_of(block), left, left)
     return nested
 
@@ -174,6 +178,11 @@ class _Chooser:
     def _all_reads(self, op: Operation) -> list[graph.RefAttr]:
         inner = self.nested.get(op, {}).values()
         return [*_reads(op), *(ref for one in inner for ref in self._all_reads(one))]
+
+
+def _written(block: graph.BlockOp) -> list[str]:
+    ops = [op for op in block.walk() if isinstance(op, graph.GraphOp) and op is not block]
+    return [ref.variable.data for op in ops for ref in op.writes()]
 
 
 def depth(op: Operation, nested: Nested) -> int:
