@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size

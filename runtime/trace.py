@@ -13,11 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TextIO
 
 from openinfer.runtime.errors import Location
 from openinfer.runtime.options import Options
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.tables import html_table
 
 KINDS = (

@@ -7,7 +7,7 @@ sizes that are none and hints of one name are reported here: the IR cannot hold 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -28,6 +28,7 @@ from openinfer.dialects.graph.syntax import LITERAL_WORDS, number_attribute
 from openinfer.lowering.program.names import UNREADABLE
 from openinfer.lowering.program.places import Part, Places
 from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

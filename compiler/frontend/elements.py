@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openinfer.compiler.frontend.expressions import BadSize, names_of, to_size
 from openinfer.compiler.frontend.report import Report
@@ -41,6 +41,7 @@ from openinfer.compiler.frontend.syntax import (
 )
 from openinfer.lowering.program.names import UNREADABLE
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.quick_dataclass import dataclass
 
 STEADY = ("dynamic", "constant")
 """Memory that no statement writes."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openinfer.compiler.frontend.source import Span
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Operation
@@ -36,6 +35,7 @@ from openinfer.lowering.graph.step import Step
 from openinfer.lowering.locations import call_notes, location_of
 from openinfer.lowering.program.liveness import Names, nodes_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.quick_dataclass import dataclass
 
 _TRIED_NODES, _TRIES = 50_000, 20
 """Bodies of loops are translated again where shapes change in them: so many nodes in all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -35,6 +34,7 @@ from openinfer.dialects.graph import (
 from openinfer.lowering.locations import calls_around, location_of
 from openinfer.runtime.errors import Location
 from openinfer.runtime.outline import Call
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Any fixed value serves; changing it changes every uuid in stored traces.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "openinfer:node")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from xdsl.dialects.builtin import CallSiteLoc
 from xdsl.ir import Operation
@@ -12,6 +12,7 @@ from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.places import Place
 from openinfer.runtime import suggest
 from openinfer.runtime.errors import Diagnostic, Location, Note
+from openinfer.runtime.quick_dataclass import dataclass
 
 MAX_ERRORS = 200
 """After so many errors the rest is noise; one last diagnostic says that there may be more."""

@@ -18,6 +18,7 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
     type_text,
 )
 from openinfer.lowering.locations import place_of
+from openinfer.lowering.operations import ops_of
 from openinfer.runtime.errors import CompileError
 
 _ARGUMENT_ATTRIBUTES = {
@@ -116,7 +117,7 @@ class FunctionWriter:
             self._incoming[block] = []
             for argument in block.args:
                 texts[argument] = "%" + fresh(argument.name_hint, "arg")
-            for op in block.ops:
+            for op in ops_of(block):
                 if not op.results:
                     continue
                 result = op.results[0]
@@ -149,7 +150,7 @@ class FunctionWriter:
 
     def _body(self, block: Block) -> Iterator[str]:
         operands = self.operands
-        for op in block.ops:
+        for op in ops_of(block):
             formatter = INSTRUCTIONS.get(op.name)
             if formatter is not None:
                 text = formatter(operands, op)
