@@ -372,7 +372,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0327": (
         "no such member",
-        "A constant index of a prefix table lies outside what the package has.",
+        "A constant index of a prefix table lies outside what the package has. Members may begin behind 0, "
+        "`layer.1.w`, where loops and numbers say which are read; an index that only a step knows counts "
+        'from 0: `@pattern("layer.{l + 1}.w")`.',
     ),
     "OI0328": (
         "setting names nothing",

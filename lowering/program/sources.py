@@ -79,6 +79,12 @@ def family_extents(pattern: str, order: list[str], names: Iterable[str]) -> list
     return extents
 
 
+def family_firsts(pattern: str, order: list[str], names: Iterable[str]) -> list[int]:
+    """Where each index of a prefix table begins in a package: the smallest number found, 0 without any."""
+    members = [found for name in names if (found := member_indices(pattern, name)) is not None]
+    return [min((found[index] for found in members), default=0) for index in order]
+
+
 def member_indices(pattern: str, name: str) -> dict[str, int] | None:
     """The member that a tensor is of a prefix table; None for one that its pattern does not mean."""
     compiled, places = _compiled(pattern)
