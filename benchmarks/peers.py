@@ -91,7 +91,8 @@ class Peer:
 
     def missing(self) -> str | None:
         """Why it cannot run here, None when it can."""
-        if self.version() is None:
+        # What runs this is there, also as a checkout in the path that nobody installed.
+        if not self.ours and self.version() is None:
             return f"`{self.distribution}` is not installed"
         for module in self.needs:
             if importlib.util.find_spec(module) is None:

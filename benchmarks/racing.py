@@ -116,7 +116,7 @@ class Worker(Child):
             str(threads),
             target,
         ]
-        env = {**environment(scratch, threads, target), "PYTHONPATH": str(root)}
+        env = {**environment(scratch, threads, target), "PYTHONPATH": search_path(root)}
         super().__init__(peer, command, env, scratch, root)
 
 
@@ -163,6 +163,11 @@ class Pool:
         return key in self._workers and self._workers[key].alive
 
 
+def search_path(root: Path) -> str:
+    """A checkout first, so that its modules are those that run, then what was searched before."""
+    return os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+
+
 def environment(scratch: Path, threads: int, target: str = HOST) -> dict[str, str]:
     """What the runtimes read before they start: threads, a cache that starts empty, instructions."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TBB_NUM_THREADS")
@@ -173,7 +178,7 @@ def environment(scratch: Path, threads: int, target: str = HOST) -> dict[str, st
     return {
         **outside,
         **dict.fromkeys(names, count),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": search_path(ROOT),
         "OPENINFER_CACHE_DIR": str(scratch / "cache"),
         # NumPy's OpenBLAS may take newer AMD processors for older ones (the simulator uses it too).
         **({"OPENBLAS_CORETYPE": "SkylakeX"} if newest else {}),

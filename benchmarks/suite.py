@@ -189,7 +189,7 @@ def listing() -> str:
     lines.append("peers:")
     for peer in PEERS.values():
         reason = peer.missing()
-        state = peer.version() if reason is None else f"not here: {reason}"
+        state = (peer.version() or "a checkout") if reason is None else f"not here: {reason}"
         lines.append(f"  {peer.name:16} {peer.title:16} {state}")
     return "\n".join(lines)
 

@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     "verify-dominance": "openinfer.lowering.verify_dominance:VerifyDominance",
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
+    "inline-calls": "openinfer.lowering.graph.inline_calls:InlineCalls",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
     # graph, of a foreign model
     "canonicalize-graph": "openinfer.lowering.graph.imports.canonicalize_graph:CanonicalizeGraph",

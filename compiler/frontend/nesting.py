@@ -25,6 +25,8 @@ MOST = 2
 """So many ops stand in a statement as operands."""
 _LANDMARKS = ("attention", "lstm", "gru", "layer_norm", "rms_norm")
 """Ops that a reader looks for: they have statements of their own."""
+_Taker = graph.OpOp | graph.CallOp | graph.CacheWriteOp
+"""A statement that takes ops as operands."""
 _SLICE = {"axis", "start", "stop"}
 Nested = dict[Operation, dict[int, Operation]]
 """For each statement the ops that stand in it, by the place of the operand."""
@@ -72,15 +74,13 @@ class _Chooser:
                 inner = nodes_of(op)
                 again = self.flow.live_before(inner, behind, left)
                 self.body(inner, behind | again, left)
-            elif isinstance(op, graph.OpOp | graph.CacheWriteOp):
+            elif isinstance(op, graph.OpOp | graph.CallOp | graph.CacheWriteOp):
                 self.statement(op, shown, behind)
             shown.append(op)
 
-    def statement(
-        self, op: graph.OpOp | graph.CacheWriteOp, shown: list[Operation], behind: Names
-    ) -> None:
+    def statement(self, op: _Taker, shown: list[Operation], behind: Names) -> None:
         """Takes what stands directly in front of a statement into it."""
-        if isinstance(op, graph.OpOp):
+        if isinstance(op, graph.OpOp | graph.CallOp):
             behind -= {ref.variable.data for ref in op.outputs}
         found = self._candidates(op, shown, behind)
         groups: dict[str, dict[int, Operation]] = {}
@@ -94,10 +94,10 @@ class _Chooser:
             shown.remove(one)
 
     def _candidates(
-        self, op: graph.OpOp | graph.CacheWriteOp, shown: Sequence[Operation], behind: Names
+        self, op: _Taker, shown: Sequence[Operation], behind: Names
     ) -> dict[int, Operation]:
         """What stands in front and is read by the statement alone, by the place of the operand."""
-        operands = list(op.inputs) if isinstance(op, graph.OpOp) else [op.source]
+        operands = [op.source] if isinstance(op, graph.CacheWriteOp) else list(op.inputs)
         everywhere = [ref.variable.data for ref in _reads(op)]
         found: dict[int, Operation] = {}
         passed: set[str] = set()
@@ -144,7 +144,8 @@ class _Chooser:
 
     @staticmethod
     def _overwritten(op: Operation, name: str) -> bool:
-        return isinstance(op, graph.OpOp) and name in {ref.variable.data for ref in op.outputs}
+        outputs = op.outputs if isinstance(op, graph.OpOp | graph.CallOp) else ()
+        return name in {ref.variable.data for ref in outputs}
 
     def _fits(self, op: Operation, chosen: dict[int, Operation]) -> bool:
         depths = [depth(one, self.nested) for one in chosen.values()]
@@ -261,9 +262,10 @@ def _reads(op: Operation) -> list[graph.RefAttr]:
             case _:
                 pass
 
-    if isinstance(op, graph.OpOp):
-        for value in op.settings.data.values():
-            names(value)
+    if isinstance(op, graph.OpOp | graph.CallOp):
+        for value in (*op.settings.data.values(), *op.inputs):
+            if not isinstance(value, graph.RefAttr):
+                names(value)
     for ref in (*found, *(op.writes() if isinstance(op, graph.GraphOp) else ())):
         names(ref.indices)
     return [*found, *aside]

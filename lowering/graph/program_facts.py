@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from xdsl.dialects.builtin import (
@@ -44,6 +44,7 @@ from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic, Location
 from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
 
@@ -409,6 +410,7 @@ class Facts:
             column=place.column,
             scope=info.scope,
             loops=self._loops_around(op),
+            calls=[str(call) for call in info.calls],
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
@@ -19,6 +19,7 @@ from openinfer.lowering.graph.scope import NoValue, Problem, Scope
 from openinfer.lowering.graph.size_values import SizeValues
 from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.lowering.program.liveness import Names
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

@@ -7,7 +7,7 @@ for each accumulator, with every scalar type replaced by a vector of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -26,6 +26,7 @@ from openinfer.dialects.nn import ConvOp, MatmulOp, MatvecOp, RowMatmulOp, Yield
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 _EXTENDED = {op.name: op for op in Arith.operations}
 
@@ -49,6 +50,11 @@ _WEIGHTS = {
     "math.sqrt": 4,
     "math.rsqrt": 6,
 }
+
+
+def weight_of(op: Operation) -> int:
+    """About how many instructions an op of a body takes."""
+    return _WEIGHTS.get(op.name, 1)
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Epilogue:
         """About how many instructions one vector takes."""
         if self.body is None:
             return 1
-        return sum(_WEIGHTS.get(op.name, 1) for op in self.body.ops)
+        return sum(map(weight_of, self.body.ops))
 
     def prepare(self, lanes: int | None) -> None:
         """Places the constants for vectors of `lanes` (None: scalars) here, outside all loops."""

@@ -1,9 +1,10 @@
 """The loops of a nest: what becomes vectors, where sums are kept, what may run in parallel.
 
-Four forms, the first that fits:
+Five forms, the first that fits:
 
 - vectors along a parallel dimension; sums over the reductions stay in registers inside;
 - vectors along a reduction, several accumulators that are combined at the end;
+- squares that are turned in registers, without reductions (`squares.py`);
 - scalar loops with the sums in registers;
 - scalar loops that read and write the outputs at every point, for any nest.
 """
@@ -11,7 +12,8 @@ Four forms, the first that fits:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import partial
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
@@ -20,6 +22,8 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.nest import Access, Nest
 from openinfer.lowering.kernels.numeric import positions, reduction, select
 from openinfer.lowering.kernels.runs import bank_count, fitting_lanes, reduce_run, vector_run
+from openinfer.lowering.kernels.squares import Square, over_squares, turned
+from openinfer.runtime.quick_dataclass import dataclass
 
 Values = Sequence[SSAValue]
 Body = Callable[[LoopBuilder, Values, Values, Callable[[int], SSAValue]], Values]
@@ -49,6 +53,8 @@ class Kernel:
     """How each output is accumulated; None when the body does something else with the old value."""
     vectorisable: bool = True
     """Whether the body can be built on vectors."""
+    weight: int = 1
+    """About how many instructions the body has."""
 
 
 def emit_kernel(b: LoopBuilder, kernel: Kernel) -> None:
@@ -92,6 +98,8 @@ class NestEmitter:
             self.vectors_along_parallel(parallel)
         elif along_reduction is not None and not self.b.facts.strict_math:
             self.vectors_along_reduction(along_reduction)
+        elif (square := self.square()) is not None:
+            self.squares(square)
         else:
             self.scalars()
 
@@ -117,6 +125,12 @@ class NestEmitter:
         return any(sides) and all(
             side or not access.uses(dim) for side, access in zip(sides, accesses)
         )
+
+    def square(self) -> Square | None:
+        """What can be computed in squares."""
+        if not self.kernel.vectorisable or self.reductions:
+            return None
+        return Square.of(self.nest, self.parallel, self.lanes, self.kernel.weight)
 
     # Loops
 
@@ -280,6 +294,45 @@ class NestEmitter:
             self.at[dim] = place
             for value, access in zip(new[u * count : (u + 1) * count], self.nest.outputs):
                 self.store(value, access, mask)
+
+    def squares(self, square: Square) -> None:
+        along, across, side = square.along, square.across, square.side
+        outer = [d for d in self.parallel if d not in (along, across)]
+        extents = [self.nest.extents[d].static for d in (across, along)]
+        rows, columns = (extent or 0 for extent in extents)
+        self.lanes = side
+
+        def one(row: tuple[SSAValue, int], column: tuple[SSAValue, int]) -> None:
+            (first_row, rows), (first, count) = row, column
+            down = None if rows == side else self.b.mask(rows, side)
+            right = None if count == side else self.b.mask(count, side)
+
+            def read(access: Access, number: Index) -> SSAValue:
+                self.at[across], self.at[along] = first_row, self.b.plus(first, number)
+                return self.b.vload(access.value, access.at(self.b, self.at), side, down)
+
+            turns = {
+                number: turned(self.b, side, count, partial(read, access))
+                for number, access in enumerate(self.nest.inputs)
+                if access.kind is not None and square.turns(access)
+            }
+            self.at[along] = first
+            for number in range(rows):
+                self.at[across] = self.b.plus(first_row, number)
+                inputs = [
+                    turns[place][number]
+                    if place in turns
+                    else self.load_vector(access, along, right)
+                    for place, access in enumerate(self.nest.inputs)
+                ]
+                old = self.old_outputs(lambda access: self.load_vector(access, along, right))
+                for value, access in zip(self.compute(inputs, old, along), self.nest.outputs):
+                    self.store(value, access, right)
+
+        self.over(
+            outer,
+            lambda: over_squares(self.b, square, (rows, columns), one, parallel=not outer),
+        )
 
     def vectors_along_reduction(self, dim: int) -> None:
         others = [d for d in self.reductions if d != dim]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -17,6 +17,7 @@ from openinfer.dialects.graph import (
     PackageValueOp,
     VariableOp,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\s*\+\s*([0-9]{1,9}))?\}")

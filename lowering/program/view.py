@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
@@ -49,6 +48,7 @@ from openinfer.lowering.program.sources import (
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.packages.values import ScalarValue
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.variables import VariableInfo

@@ -20,8 +20,9 @@ from fuzzing.workers import run_seeds
 from openinfer.dialects import opset
 from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.dtypes import DTYPES
+from tests.sweeps import sweep
 
-FIRST, CHUNKS, CHUNK = 5000, 10, 4
+FIRST, CHUNKS, CHUNK = 5000, sweep(6, 10), 4
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))

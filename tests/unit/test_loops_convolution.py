@@ -216,6 +216,7 @@ COMMON = {
         (3, 15, 75), 3, stride=(2, 2), padding=(1, 0, 0, 1), groups=3, body=BIAS_RELU
     ),
     "depthwise": Conv((6, 9, 20), 6, padding=(1, 1, 1, 1), groups=6, body=BIAS_RELU),
+    "depthwise 7x7": Conv((2, 15, 43), 2, (7, 7), padding=(3, 3, 3, 3), groups=2, body=BIAS_RELU),
 }
 RARE = {
     "one pixel of many": Conv((33, 1, 1), 300, (1, 1), batch=None, body=BIAS_RELU),
@@ -232,6 +233,20 @@ RARE = {
         (3, 11, 23), 3, (2, 3), padding=(0, 3, 5, 1), dilation=(3, 2), groups=3, packed=False
     ),
     "depthwise, border only": Conv((2, 1, 2), 2, padding=(2, 2, 3, 3), groups=2),
+    "depthwise 7x7, a loop over columns": Conv(
+        (2, 22, 120), 2, (7, 7), padding=(3, 2, 3, 2), groups=2, batch=None, body=RESIDUAL
+    ),
+    "depthwise 5x5, pairs of columns": Conv(
+        (2, 16, 150), 2, (5, 5), padding=(2, 2, 2, 2), stride=(2, 2), groups=2, body=BIAS_RELU
+    ),
+    "depthwise 4x6, small": Conv(
+        (3, 6, 9), 3, (4, 6), padding=(0, 3, 4, 1), stride=(1, 2), groups=3, packed=False
+    ),
+    "depthwise 7x7, small": Conv((3, 7, 7), 3, (7, 7), padding=(3, 3, 3, 3), groups=3),
+    "depthwise 7x7, border only": Conv((2, 1, 2), 2, (7, 7), padding=(5, 5, 6, 6), groups=2),
+    "depthwise 5x5, dilation": Conv(
+        (2, 17, 37), 2, (5, 5), padding=(4, 4, 6, 6), dilation=(2, 3), groups=2, dtype="float64"
+    ),
     "depthwise, f64": Conv(
         (2, 9, 21), 2, padding=(1, 1, 1, 1), groups=2, dtype="float64", packed=False
     ),

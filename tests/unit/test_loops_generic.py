@@ -124,6 +124,31 @@ def test_operands_of_other_shapes(name: str, dynamic: bool) -> None:
     np.testing.assert_array_equal(y, x - spread)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(2, 40, 35), (1, 16, 49), (3, 17, 18)])
+def test_squares_that_are_turned(shape: tuple[int, ...], target: str) -> None:
+    """y[n, c, p] += x[n, p, c] * gain[c] + bias[p]: one operand of four has to be turned."""
+    rng = np.random.default_rng(4)
+    n, c, p = shape
+    x, y = (rng.normal(size=s).astype(np.float32) for s in ((n, p, c), shape))
+    gain, bias = (rng.normal(size=size).astype(np.float32) for size in (c, p))
+    places = ("(d0, d2, d1)", "(d1)", "(d2)", "(d0, d1, d2)")
+    kinds = [buffer_type(a.shape, "f32") for a in (x, gain, bias, y)]
+    body = """%a = arith.mulf %s0, %s1 : f32
+        %b = arith.addf %a, %s2 : f32
+        %r = arith.addf %b, %s3 : f32
+        linalg.yield %r : f32"""
+    text = generic([f"(d0, d1, d2) -> {q}" for q in places], "ppp", kinds, ["f32"] * 4, body)
+    wanted = np.swapaxes(x, 1, 2) * gain[:, None] + bias + y
+    whole = np.full(y.size + 64, 7, np.float32)
+    found = whole[32:-32].reshape(shape)
+    found[...] = y
+    run(text, x, gain, bias, found, target=target)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    assert (whole[:32] == 7).all()
+    assert (whole[-32:] == 7).all()
+
+
 # What a sum over each choice of axes must give, with all maps of a rank 3 input.
 AXES = [axes for n in (1, 2, 3) for axes in itertools.combinations(range(3), n)]
 

@@ -150,6 +150,7 @@ ORDERS = [
     ((5, 37), (1, 0)), ((5, 37), (0, 1)), ((2, 3, 40), (1, 0, 2)), ((2, 3, 40), (2, 1, 0)),
     ((2, 1, 40), (1, 0, 2)), ((2, 5, 4, 32), (0, 2, 1, 3)), ((2, 5, 4, 32), (0, 2, 3, 1)),
     ((3, 0, 4), (2, 0, 1)), ((7,), (0,)), ((), ()),
+    ((2, 37, 20), (0, 2, 1)), ((16, 3, 32), (2, 1, 0)), ((19, 8), (1, 0)),
 ]  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def test_transpose(shape: tuple[int, ...], order: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_transpose_elements(element: str) -> None:
-    x = random((4, 6, 33), element)
+    x = random((4, 18, 33), element)
     for order in ((1, 0, 2), (0, 2, 1)):
         op = f"nn.transpose(%0) outs(%1) {{permutation = array<i64: {', '.join(map(str, order))}>}}"
         check(op, [x], np.transpose(x, order).copy(), element)

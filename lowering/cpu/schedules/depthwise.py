@@ -6,12 +6,19 @@
           lines of the result that see them
         apply the body, store
 
-There is a vector of every weight in registers. Lines above and below the image are zeros that nothing is read
-for, columns beside it are lanes that a mask reads as zeros.
+Where registers have room for it, there is a vector of every weight in them. Of larger kernels, and with 16
+registers, there is one column of weights at a time:
+
+        for each column of the kernel: load its weights
+          for each line that the windows cover: load one vector, multiply it with the weights of …
+
+Lines above and below the image are zeros that nothing is read for, columns beside it are lanes that a mask
+reads as zeros.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -28,23 +35,40 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import multiply_add
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 
-# Weights that stay in registers.
+# Weights that stay in registers, where there are 32 of these.
 MOST_TAPS = 9
 # Lines of a tile: more of them share the lines that they read.
 FEW_LINES, MOST_LINES = 4, 7
+# Columns of the kernel that are written out one after the other instead of in a loop.
+WRITTEN_OUT = 3
 
 
 def is_depthwise(shape: ConvShape, machine: Machine) -> bool:
     """Whether the schedule takes a convolution whose x and sums have one type."""
     alone = shape.channels == shape.outputs == shape.pool == 1
-    near = shape.taps <= MOST_TAPS and shape.stride[1] <= 2
-    even = shape.stride[1] == 1 or shape.dilation[1] == 1
-    return alone and near and even and machine.has_masks and machine.registers >= 32
+    near = shape.stride[1] <= 2 and (shape.stride[1] == 1 or shape.dilation[1] == 1)
+    return alone and near and machine.has_masks and most_lines(shape, machine) >= FEW_LINES
 
 
-def lines_of(count: int) -> int:
+def keeps_weights(shape: ConvShape, machine: Machine) -> bool:
+    """Whether all weights of a channel stay in registers."""
+    return shape.taps <= MOST_TAPS and machine.registers >= 32
+
+
+def most_lines(shape: ConvShape, machine: Machine) -> int:
+    """Lines of a tile at most; 0 where there is no room for any, or sums have to go in order."""
+    if keeps_weights(shape, machine):
+        return MOST_LINES
+    if not machine.fused:
+        return 0
+    # What is read, a mask, and the weights of one column, or of two that one pair of vectors has.
+    others = 2 * shape.stride[1] + shape.stride[1] * shape.kernel[0]
+    return max(0, min(MOST_LINES, machine.registers - others))
+
+
+def lines_of(count: int, most: int = MOST_LINES) -> int:
     """Lines of a tile, of so many: a number that divides them, if that is not small."""
-    for lines in range(min(count, MOST_LINES), 2, -1):
+    for lines in range(min(count, most), 2, -1):
         if count % lines == 0:
             return lines
     return min(count, FEW_LINES)
@@ -56,13 +80,15 @@ class Depthwise:
 
     how: Arithmetic
     shape: ConvShape
+    machine: Machine
     x: SSAValue
     weights: Weights
     epilogue: Epilogue
 
     def __post_init__(self) -> None:
         self.build: LoopBuilder = self.epilogue.build
-        self.lines = lines_of(self.shape.count[0])
+        self.lines = lines_of(self.shape.count[0], most_lines(self.shape, self.machine))
+        self.by_columns = not keeps_weights(self.shape, self.machine)
         self._masks: dict[tuple[int, int], SSAValue] = {}
 
     def emit(self) -> None:
@@ -82,7 +108,8 @@ class Depthwise:
         lanes, count = self.how.lanes, self.shape.count[1]
         starts = list(range(0, count, lanes))
         free = [c for c in starts if c + lanes <= count and self._is_inner(c)]
-        if len(free) < 3:
+        # Loops over columns of the kernel are more code than sums that are written out.
+        if len(free) < (2 if self.by_columns else 3):
             return list(starts)
         inner = (free[0], free[-1] + lanes)
         before = [c for c in starts if c < free[0]]
@@ -125,13 +152,10 @@ class Depthwise:
 
     def _channel(self, n: Index, g: Index) -> None:
         build, shape = self.build, self.shape
-        weights = [
-            [
-                build.splat(self.how.widen(build, self._weight(g, i, j)), self.how.lanes)
-                for j in taps
-            ]
-            for i, taps in enumerate([range(shape.kernel[1])] * shape.kernel[0])
-        ]
+        weights: list[list[SSAValue]] = []
+        if not self.by_columns:
+            across = range(shape.kernel[1])
+            weights = [[self._weight(g, i, j) for j in across] for i in range(shape.kernel[0])]
         place = Place((n, g, 0, 0), self.how.lanes)
         known = self.epilogue.hoisted(place, (2, 3))
 
@@ -161,10 +185,13 @@ class Depthwise:
         if count > whole:
             tile(whole, count - whole)
 
-    def _weight(self, g: Index, i: int, j: int) -> SSAValue:
+    def _weight(self, g: Index, i: int, j: Index) -> SSAValue:
+        """One weight, in all lanes."""
+        build, place = self.build, [g, 0, i, j]
         if self.weights.packed:
-            return self.build.load(self.weights.buffer, [g, 0, i * self.shape.kernel[1] + j, 0])
-        return self.build.load(self.weights.buffer, [g, 0, i, j])
+            place = [g, 0, build.plus(j, i * self.shape.kernel[1]), 0]
+        value = build.load(self.weights.buffer, place)
+        return build.splat(self.how.widen(build, value), self.how.lanes)
 
     def _sees_all(self, line: int) -> bool:
         """Whether all lines that a tile reads are in the image."""
@@ -183,29 +210,10 @@ class Depthwise:
     ) -> None:
         """The sums of one vector of some lines, and what becomes of them."""
         build, shape, lanes = self.build, self.shape, self.how.lanes
-        top = build.minus(build.times(line, shape.stride[0]), shape.before[0])
-        zero = build.constant(0, self.how.vector)
-        sums = [zero] * lines
-        for down in range((lines - 1) * shape.stride[0] + shape.reach(0) + 1):
-            here = build.plus(top, down)
-            beyond = isinstance(here, int) and not 0 <= here < shape.extent[0]
-            seen = [
-                (row, i)
-                for row in range(lines)
-                for i in range(shape.kernel[0])
-                if row * shape.stride[0] + i * shape.dilation[0] == down
-            ]
-            if not seen:
-                continue
-            pixels: dict[int, SSAValue] = {}
-            for j in range(shape.kernel[1]):
-                value = zero
-                if not beyond:
-                    value = self._pixels([*outer, here], column, j * shape.dilation[1], pixels)
-                for row, i in seen:
-                    sums[row] = multiply_add(
-                        build, weights[i][j], value, sums[row], fused=self.how.fused
-                    )
+        if self.by_columns:
+            sums = self._column_sums(outer, line, lines, column)
+        else:
+            sums = self._line_sums(outer, line, lines, column, weights)
         rest = shape.count[1] - column if isinstance(column, int) else lanes
         mask = self._mask(0, rest)
         last = None if mask is None else shape.count[1] - 1
@@ -213,32 +221,142 @@ class Depthwise:
             place = Place((*outer, build.plus(line, row), column), lanes, mask, last)
             self.epilogue.store(value, place, known)
 
+    def _read(self, line: Index, lines: int) -> list[tuple[Index, list[tuple[int, int]]]]:
+        """The lines that windows cover, each with who sees it: (line of the tile, line of the kernel)."""
+        build, shape = self.build, self.shape
+        top = build.minus(build.times(line, shape.stride[0]), shape.before[0])
+        found: list[tuple[Index, list[tuple[int, int]]]] = []
+        for down in range((lines - 1) * shape.stride[0] + shape.reach(0) + 1):
+            seen = [
+                (row, i)
+                for row in range(lines)
+                for i in range(shape.kernel[0])
+                if row * shape.stride[0] + i * shape.dilation[0] == down
+            ]
+            if seen:
+                found.append((build.plus(top, down), seen))
+        return found
+
+    def _beyond(self, line: Index) -> bool:
+        """Whether a line is known to be above or below the image."""
+        return isinstance(line, int) and not 0 <= line < self.shape.extent[0]
+
+    def _line_sums(
+        self,
+        outer: tuple[Index, Index],
+        line: Index,
+        lines: int,
+        column: Index,
+        weights: list[list[SSAValue]],
+    ) -> list[SSAValue]:
+        """The sums of a tile whose weights are in registers."""
+        build, shape = self.build, self.shape
+        zero = build.constant(0, self.how.vector)
+        sums = [zero] * lines
+        for here, seen in self._read(line, lines):
+            pixels: dict[int, SSAValue] = {}
+            for j in range(shape.kernel[1]):
+                value = zero
+                if not self._beyond(here):
+                    value = self._pixels([*outer, here], column, j * shape.dilation[1], pixels)
+                for row, i in seen:
+                    sums[row] = multiply_add(
+                        build, weights[i][j], value, sums[row], fused=self.how.fused
+                    )
+        return sums
+
+    def _column_sums(
+        self, outer: tuple[Index, Index], line: Index, lines: int, column: Index
+    ) -> list[SSAValue]:
+        """The sums of a tile, a column of the kernel after the other; two at once with a stride."""
+        build, shape = self.build, self.shape
+        zero = build.constant(0, self.how.vector)
+        at_once, read = shape.stride[1], self._read(line, lines)
+
+        def step(j: Index, count: int, old: Sequence[SSAValue]) -> list[SSAValue]:
+            weights = [
+                [self._weight(outer[1], i, build.plus(j, t)) for i in range(shape.kernel[0])]
+                for t in range(count)
+            ]
+            offset = build.times(j, shape.dilation[1])
+            parts = [build.plus(offset, part * self.how.lanes) for part in range(at_once)]
+            masks = [self._edge(column, part) for part in parts]
+            sums = list(old)
+            for here, seen in read:
+                values = [zero] * count
+                if not self._beyond(here):
+                    place = [*outer, here]
+                    vectors = [self._vector(place, column, p, m) for p, m in zip(parts, masks)]
+                    values = vectors
+                    if at_once == 2:
+                        low, high = vectors
+                        values = [self._every_other(low, high, t) for t in range(count)]
+                for value, own in zip(values, weights):
+                    for row, i in seen:
+                        sums[row] = multiply_add(
+                            build, own[i], value, sums[row], fused=self.how.fused
+                        )
+            return sums
+
+        whole, rest = divmod(shape.kernel[1], at_once)
+        sums: Sequence[SSAValue] = [zero] * lines
+        if shape.kernel[1] > WRITTEN_OUT:
+            sums = build.reduce(
+                0,
+                whole * at_once,
+                at_once,
+                sums,
+                lambda j, old: step(j, at_once, old),
+                hint="j",
+                sums="products",
+            )
+        else:
+            for j in range(0, whole * at_once, at_once):
+                sums = step(j, at_once, sums)
+        return list(step(whole * at_once, rest, sums) if rest else sums)
+
+    def _edge(self, column: Index, offset: Index) -> SSAValue | None:
+        """The lanes of a vector of x, from the first window's column + `offset` on, that are pixels."""
+        if not isinstance(column, int):
+            return None
+        if isinstance(offset, int):
+            return self._mask(*self._inside(column, offset))
+        build, width, lanes = self.build, self.shape.extent[1], self.how.lanes
+        first = column * self.shape.stride[1] - self.shape.before[1]
+        behind = first + max(self._offsets()) + lanes
+        start = build.minus(-first, offset)
+        stop = build.minus(width - first, offset)
+        # One of both begins, where there is something to the left; the other one ends.
+        if first >= 0:
+            return None if behind <= width else build.mask(stop, lanes)
+        inside = build.mask(lanes if behind <= width else stop, lanes)
+        return build.insert(arith.XOrIOp(inside, build.mask(start, lanes)))
+
+    def _vector(
+        self, line: list[Index], column: Index, offset: Index, mask: SSAValue | None
+    ) -> SSAValue:
+        """A vector of a line, from the first window's column + `offset` on."""
+        build = self.build
+        first = build.minus(build.times(column, self.shape.stride[1]), self.shape.before[1])
+        return build.vload(self.x, [*line, build.plus(first, offset)], self.how.lanes, mask)
+
+    def _every_other(self, low: SSAValue, high: SSAValue, first: int) -> SSAValue:
+        """Every other element of two vectors, from the one numbered `first` on."""
+        places = DenseArrayBase.from_list(i64, list(range(first, 2 * self.how.lanes, 2)))
+        kind = VectorType(self.how.kind, [self.how.lanes])
+        return self.build.insert(ShuffleOp(low, high, places, result_type=kind))
+
     def _pixels(
         self, line: list[Index], column: Index, offset: int, known: dict[int, SSAValue]
     ) -> SSAValue:
         """What the windows of a vector have at `offset`: neighbours, or every other element."""
-        build, lanes = self.build, self.how.lanes
-        first = build.minus(build.times(column, self.shape.stride[1]), self.shape.before[1])
 
         def read(offset: int) -> SSAValue:
             if offset not in known:
-                mask = None
-                if isinstance(column, int):
-                    mask = self._mask(*self._inside(column, offset))
-                place = [*line, build.plus(first, offset)]
-                known[offset] = build.vload(self.x, place, lanes, mask)
+                known[offset] = self._vector(line, column, offset, self._edge(column, offset))
             return known[offset]
 
         if self.shape.stride[1] == 1:
             return read(offset)
         even = offset - offset % 2
-        places = list(range(offset % 2, 2 * lanes, 2))
-        kind = VectorType(self.how.kind, [lanes])
-        return build.insert(
-            ShuffleOp(
-                read(even),
-                read(even + lanes),
-                DenseArrayBase.from_list(i64, places),
-                result_type=kind,
-            )
-        )
+        return self._every_other(read(even), read(even + self.how.lanes), offset % 2)

@@ -35,6 +35,7 @@ from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.cpu.vector_width import PACKED_LANES, bits_of, lanes_of
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.clone_body import can_be_vector
+from openinfer.lowering.kernels.epilogue import weight_of
 from openinfer.lowering.kernels.generic_nest import body_of, combiner_of, nest_of
 from openinfer.lowering.kernels.nest_loops import Kernel, emit_kernel
 from openinfer.lowering.kernels.rules import Rule
@@ -53,6 +54,7 @@ def _lower(b: LoopBuilder, op: Operation) -> bool:
             reads_output=[bool(argument.uses) for argument in arguments],
             combiners=[combiner_of(a, n) for n, a in enumerate(arguments)],
             vectorisable=all(can_be_vector(inner) for inner in block.ops),
+            weight=sum(weight_of(inner) for inner in block.ops),
         ),
     )
     return True

@@ -7,15 +7,14 @@ one operand and `rows` scalars of the other, and adds all their products.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
-from xdsl.dialects.vector import ShuffleOp
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import add, convert, multiply_add
+from openinfer.runtime.quick_dataclass import dataclass
 
 Tile = list[list[SSAValue]]
 """One list of vectors for each row."""
@@ -224,27 +223,3 @@ def _when(
         return ()
     types = [value.type for value in carried]
     return build.when(taken, lambda: body(first, rows, carried), lambda: carried, types)
-
-
-def transpose(build: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """The transpose of n vectors of n lanes, n a power of two.
-
-    One round interleaves vector i with vector i + n/2. That rotates the bits of an element's place
-    (row, lane) by one; after log2(n) rounds row and lane have changed places.
-    """
-    n = len(rows)
-    low = [lane for pair in zip(range(n // 2), range(n, n + n // 2)) for lane in pair]
-    high = [lane + n // 2 for lane in low]
-    current = list(rows)
-    for _ in range(n.bit_length() - 1):
-        following: list[SSAValue] = []
-        for a, b in zip(current[: n // 2], current[n // 2 :]):
-            following += [_shuffle(build, a, b, low), _shuffle(build, a, b, high)]
-        current = following
-    return current
-
-
-def _shuffle(build: LoopBuilder, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
-    mask = DenseArrayBase.from_list(i64, list(lanes))
-    assert isinstance(a.type, VectorType)
-    return build.insert(ShuffleOp(a, b, mask, result_type=a.type))

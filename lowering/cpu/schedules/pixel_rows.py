@@ -28,13 +28,13 @@ from openinfer.lowering.cpu.schedules.microkernel import (
     contract,
     over_tiles,
     split_for,
-    transpose,
 )
 from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.product import at_entry
 from openinfer.lowering.cpu.schedules.streaming import share_of_next
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
+from openinfer.lowering.kernels.squares import transpose
 
 # Images that fill their vectors less than this have their pixels as rows.
 LEAST_FILLED = 0.85

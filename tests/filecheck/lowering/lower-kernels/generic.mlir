@@ -110,6 +110,31 @@ func.func @transposed(%x: memref<?x4xf32>, %y: memref<4x?xf32>) {
   func.return
 }
 
+// Where x lies side by side along another dimension, squares are turned: 16 vectors, four rounds of shuffles.
+// What is left of 20 columns is a square that stores less of each row.
+
+// CHECK-LABEL: func.func @turned
+// CHECK:       scf.for %[[I:.*]] = %c0 to %c48 step %c16
+// CHECK-COUNT-16: vector.load %x
+// CHECK-COUNT-64: vector.shuffle
+// CHECK:         %[[G:.*]] = memref.load %gain[%[[I]]]
+// CHECK-NEXT:    %[[V:.*]] = vector.broadcast %[[G]]
+// CHECK-NEXT:    %[[R:.*]] = arith.mulf %{{.*}}, %[[V]]
+// CHECK-NEXT:    vector.store %[[R]], %y[%[[I]], %c0]
+// CHECK:         %[[LESS:.*]] = vector.create_mask %c4
+// CHECK:         vector.maskedstore %y[%[[I]], %c16], %[[LESS]]
+// CHECK:       } {openinfer.parallel}
+func.func @turned(%x: memref<20x48xf32>, %gain: memref<48xf32>, %y: memref<48x20xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]}
+    ins(%x, %gain : memref<20x48xf32>, memref<48xf32>) outs(%y : memref<48x20xf32>) {
+  ^bb0(%a: f32, %g: f32, %o: f32):
+    %r = arith.mulf %a, %g : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+
 // On tensors nothing happens.
 
 // CHECK-LABEL: func.func @on_tensors
