@@ -23,6 +23,7 @@ from llm_models import SHAPES
 from llm_table import EXACT, HEAD, PROMPT, TOKENS, TYPES, Row, measured
 
 from benchmarks.environment import cpu_field
+from openinfer.runtime.errors import OpenInferError
 
 PAGE = REPOSITORY / "docs" / "families.md"
 LIBRARIES = ("numpy", "gguf", "xllamacpp", "torch", "transformers")
@@ -51,18 +52,26 @@ def main() -> int:
         print(text, file=sys.stderr)
     if options.page:
         if absent:
-            parser.error("not everybody could run: pip install -e '.[bench-more]'")
+            parser.error("no page: not everything could run (pip install -e '.[bench-more]')")
         PAGE.write_text(page(rows), encoding="utf-8")
-    return int(bool(wrong))
+    return int(bool(wrong or any("openinfer" in text for text in absent)))
 
 
 def all_of(jobs: Sequence[tuple[str, str, Path]], processes: int) -> Iterator[Row]:
     """The rows in their order, as they are measured."""
     if processes == 1:
-        yield from (measured(*job) for job in jobs)
+        yield from (row_of(*job) for job in jobs)
         return
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        yield from pool.map(measured, *zip(*jobs))
+        yield from pool.map(row_of, *zip(*jobs))
+
+
+def row_of(name: str, weights: str, folder: Path) -> Row:
+    """A row; one that fails says why."""
+    try:
+        return measured(name, weights, folder)
+    except OpenInferError as error:
+        return Row(name, weights, absent={f"openinfer, {name} {weights}": str(error)})
 
 
 def line(cells: Sequence[str]) -> str:
