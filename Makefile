@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: setup weights demo talk test lint format filecheck examples oracle docs onnx help clean
+.PHONY: setup weights demo talk test sweeps lint format filecheck examples oracle docs onnx help clean
 
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
@@ -53,6 +53,9 @@ talk: $(VENV)/llm ## Ask a language model of a million parameters, trained by ex
 
 test: $(VENV)/tests ## All tests; those that miss weights or PyTorch skip and say so
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -rs
+
+sweeps: $(VENV)/tests ## All tests with whole sweeps: every case, dtype, seed and damage
+	OPENINFER_CASES=full $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -rs
 
 lint: $(VENV)/linters $(VENV)/tests ## Formatting, lint rules, strict types
 	$(BIN)/ruff check .

@@ -31,6 +31,12 @@ session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
 (y,) = session.run(["y"], {"x": x})
 ```
 
+A script for `onnxruntime` runs with `import openinfer.onnx as ort`: `get_inputs`, `get_outputs`,
+`get_modelmeta`, `get_providers`, `SessionOptions` (its `intra_op_num_threads` counts, what only tunes ONNX
+Runtime changes nothing), `RunOptions`. The first of `providers` that can run here is taken:
+`VulkanExecutionProvider` is the device `vulkan`. Bound buffers, profiles and files of optimised models are
+refused (OI1530).
+
 - Operator sets 7 to 28; a node of an older set where its operator has not changed since.
 - Shapes are arithmetic in ONNX (`Shape`, `Gather`, `Mul`, `Concat`, `Reshape`); here they are done while the
   model is read, with the names of open dimensions as sizes of the program.
@@ -78,9 +84,11 @@ Of `com.microsoft`, each held against ONNX Runtime where its CPU has it
 `GroupQueryAttention`, `MatMulIntegerToFloat`, `MatMulNBits`, `MoE`, `MultiHeadAttention`, `NhwcConv`,
 `QAttention`, `QEmbedLayerNormalization`, `QGemm`, `QLinearAdd`, `QLinearAveragePool`, `QLinearConcat`,
 `QLinearConv`, `QLinearGlobalAveragePool`, `QLinearLeakyRelu`, `QLinearMul`, `QLinearReduceMean`,
-`QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QuantizeLinear`, `QuickGelu`, `RotaryEmbedding`,
-`SimplifiedLayerNormalization`, `SkipLayerNormalization`, `SkipSimplifiedLayerNormalization`,
-`TransposeMatMul`. Elementwise ones of integers round twice, as there; a code may differ by one.
+`QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QMoE`, `QuantizeLinear`, `QuickGelu`,
+`RotaryEmbedding`, `SimplifiedLayerNormalization`, `SkipLayerNormalization`,
+`SkipSimplifiedLayerNormalization`, `TransposeMatMul`. Elementwise ones of integers round twice, as there;
+a code may differ by one. `QMoE` takes weights without zero points and `normalize_routing_weights=1`,
+without which ONNX Runtime's devices differ.
 
 ## Operators
 

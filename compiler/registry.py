@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     "verify-dominance": "openinfer.lowering.verify_dominance:VerifyDominance",
     # graph
     "bind-model": "openinfer.lowering.graph.bind_model:BindModel",
+    "inline-calls": "openinfer.lowering.graph.inline_calls:InlineCalls",
     "graph-to-nn": "openinfer.lowering.graph.graph_to_nn:GraphToNn",
     # graph, of a foreign model
     "canonicalize-graph": "openinfer.lowering.graph.imports.canonicalize_graph:CanonicalizeGraph",
@@ -40,6 +41,7 @@ PASSES: dict[str, str] = {
     "add-cache": "openinfer.lowering.graph.imports.add_cache:AddCache",
     "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
     "outline-modules": "openinfer.lowering.graph.imports.outline_modules:OutlineModules",
+    "outline-blocks": "openinfer.lowering.graph.imports.outline_blocks:OutlineBlocks",
     "name-parameters": "openinfer.lowering.graph.imports.name_parameters:NameParameters",
     "name-sizes": "openinfer.lowering.graph.imports.name_sizes:NameSizes",
     "name-values": "openinfer.lowering.graph.imports.name_values:NameValues",

@@ -6,8 +6,10 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from openinfer.runtime.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.cpu.compilation import ModuleCost

@@ -6,7 +6,7 @@ remark. The tests run every row against NumPy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,22 @@ def vector_of(element: Attribute, lanes: int) -> VectorType:
     return VectorType(element, [lanes])
 
 
+def vector_like(kind: VectorType, element: Attribute) -> VectorType:
+    """A vector of other elements, as long as one of this type."""
+    shape = kind.shape.data
+    return vector_of(element, shape[0].data) if len(shape) == 1 else VectorType(element, kind.shape)
+
+
 @lru_cache(maxsize=4096)
 def text_attribute(text: str) -> StringAttr:
     """A text."""
     return StringAttr(text)
+
+
+@lru_cache(maxsize=1024)
+def i32_attribute(value: int) -> IntegerAttr[IntegerType]:
+    """A number of type i32."""
+    return IntegerAttr(value, i32)
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,6 @@ An answer depends on the op, its types and the facts of the module around it (`F
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 
 from xdsl.dialects.linalg.ops import GenericOp
@@ -22,6 +21,7 @@ from openinfer.dialects.nn.layouts import LayoutAttr
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.places import on_host
 from openinfer.runtime.devices import DEFAULT_DEVICE
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 Widening = nn.MatmulOp | nn.ExpertMatmulOp | nn.AttentionOp | nn.GatherOp

@@ -9,7 +9,7 @@ whole program: what goes on from it needs no option repeated. An absent attribut
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,7 @@ from openinfer.runtime.devices.description import (
 )
 from openinfer.runtime.devices.description import PLAIN as PLAIN_DEVICE
 from openinfer.runtime.errors import CompileError, InputError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 from openinfer.runtime.tuning import Tile
 from openinfer.runtime.tuning_device import MOST, DeviceProduct, DeviceTile, DeviceTiles

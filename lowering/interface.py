@@ -8,7 +8,7 @@ dictionary of the fields that differ from their defaults.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
@@ -37,6 +37,7 @@ from openinfer.dialects.nn import (
     update_interface,
 )
 from openinfer.lowering.attributes import i64_attribute, text_attribute
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.slots import Slot
 

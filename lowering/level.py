@@ -7,7 +7,7 @@ pipeline, which says what each leaves: a pass may rely on the level of the phase
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Locations of ops: from IR attributes to the form that diagnostics print, and back.
 
-A traced build also says which nodes of the program an op computes: its location is then
+What a call of a block with parameters stands for has a call site as its location: the place in the block,
+at the call. A traced build also says which nodes of the program an op computes: its location is then
 `"node 3"(…)`, or `fused[…]` of several. Locations are no part of what makes two ops equal, so a
 traced build is optimised as a plain one is.
 """
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
     LocationAttr,
@@ -24,7 +26,8 @@ from xdsl.ir import Attribute, Operation
 
 from openinfer.lowering.hints import absorb_hints
 from openinfer.lowering.operations import operations_of
-from openinfer.runtime.errors import Location
+from openinfer.runtime.errors import Location, Note
+from openinfer.runtime.outline import Call
 
 
 def has_location(op: Operation) -> bool:
@@ -35,22 +38,28 @@ def has_location(op: Operation) -> bool:
 def location_of(op: Operation | None) -> Location | None:
     """The place in the source of the op, or of the nearest op around it that knows one."""
     while op is not None:
-        place = _last_place(op.location)
+        place = place_of(op.location)
         if place is not None:
-            return Location(place.filename.data, place.line.data, place.column.data)
+            return _location(place)
         op = op.parent_op()
     return None
 
 
-def _last_place(location: Attribute) -> FileLineColLoc | None:
-    """The place in the text, of several nodes that of the last one."""
+def _location(place: FileLineColLoc) -> Location:
+    return Location(place.filename.data, place.line.data, place.column.data)
+
+
+def place_of(location: Attribute) -> FileLineColLoc | None:
+    """The place in the text, of several nodes that of the last one, of a call that in the block."""
     match location:
         case FileLineColLoc():
             return location
         case NameLoc():
-            return _last_place(location.location)
+            return place_of(location.location)
         case FusedLoc(locations=ArrayAttr(data=parts)):
-            return _last_place(parts[-1]) if parts else None
+            return place_of(parts[-1]) if parts else None
+        case CallSiteLoc():
+            return place_of(location.callee)
         case _:
             return None
 
@@ -65,6 +74,57 @@ def give_location(place: LocationAttr, *targets: Operation) -> None:
                 op.location = place
 
 
+# Calls of blocks with parameters.
+
+
+def call_site(text: str, at: Attribute) -> LocationAttr:
+    """The call `text` that stands at a location, itself perhaps in what another call stands for: what
+    `at_call` takes."""
+    if isinstance(at, CallSiteLoc):
+        return CallSiteLoc(_named(text, at.callee), at.caller)
+    return _named(text, at)
+
+
+def at_call(place: LocationAttr, caller: LocationAttr, name: str = "") -> LocationAttr:
+    """The location of what stands at a place of a block, made for one call of it. `name` is what it is
+    called there. What comes from no text stays where it is."""
+    if not isinstance(place, FileLineColLoc):
+        return place
+    return CallSiteLoc(_named(name, place) if name else place, caller)
+
+
+def _named(name: str, place: Attribute) -> NameLoc:
+    return NameLoc(StringAttr(name), NoneAttr() if place == UnknownLoc() else place)
+
+
+def calls_around(location: Attribute) -> tuple[Call, ...]:
+    """The calls that led to an op, outermost first."""
+    found: list[Call] = []
+    if isinstance(location, NameLoc) and _NODE.match(location.desc.data):
+        location = location.location
+    while isinstance(location, CallSiteLoc):
+        location = location.caller
+        site = location.callee if isinstance(location, CallSiteLoc) else location
+        place = place_of(site)
+        text = site.desc.data if isinstance(site, NameLoc) else ""
+        block = text.partition("(")[0]
+        found.insert(0, Call(block, text, _location(place) if place is not None else None))
+    return tuple(found)
+
+
+def own_name(location: Attribute) -> str:
+    """What a variable that a call has made is called in its block; empty for others."""
+    if isinstance(location, CallSiteLoc) and isinstance(location.callee, NameLoc):
+        return location.callee.desc.data
+    return ""
+
+
+def call_notes(op: Operation) -> tuple[Note, ...]:
+    """Which calls a mistake in a block with parameters is about, innermost first."""
+    calls = reversed(calls_around(op.location))
+    return tuple(Note(f"in the call `{call.text}`", call.location) for call in calls)
+
+
 # Nodes.
 
 _NODE = re.compile(r"node (\d+)\Z")
@@ -72,7 +132,7 @@ _NODE = re.compile(r"node (\d+)\Z")
 
 def node_location(place: LocationAttr, node: int) -> NameLoc:
     """The location of an op that computes a node."""
-    return NameLoc(StringAttr(f"node {node}"), NoneAttr() if place == UnknownLoc() else place)
+    return _named(f"node {node}", place)
 
 
 def _nodes_of(location: Attribute) -> dict[int, NameLoc]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, Region
+from xdsl.ir import Block, Operation, Region
 
 
 def operations(region: Region) -> list[Operation]:
@@ -18,6 +18,16 @@ def operations_of(op: Operation) -> list[Operation]:
     found = [op]
     for region in op.regions:
         _collect(region, found)
+    return found
+
+
+def ops_of(block: Block) -> list[Operation]:
+    """The ops of a block, without those inside of them: `block.ops` asks three methods for each."""
+    found: list[Operation] = []
+    op = block.first_op
+    while op is not None:
+        found.append(op)
+        op = op._next_op  # pyright: ignore[reportPrivateUsage]
     return found
 
 

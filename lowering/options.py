@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.devices import device_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from openinfer.runtime.devices.description import DeviceDescription

@@ -8,7 +8,7 @@ level still names the line of the program. A pattern that fails is reported with
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
@@ -23,6 +23,7 @@ from xdsl.pattern_rewriter import (
 from openinfer.lowering.locations import give_location, location_of
 from openinfer.lowering.operations import operations
 from openinfer.runtime.errors import CompileError, OpenInferError
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 def op_summary(op: Operation, limit: int = 200) -> str:

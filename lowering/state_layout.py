@@ -10,12 +10,12 @@ each entry.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
 from openinfer.lowering.interface import read_rows, strings
 from openinfer.runtime.manifest import StateRow
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

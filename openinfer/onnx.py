@@ -1,4 +1,4 @@
-"""ONNX models behind the interface of ONNX Runtime.
+"""ONNX models behind the interface of ONNX Runtime: `import openinfer.onnx as ort`.
 
     from openinfer.onnx import InferenceSession
 
@@ -9,5 +9,26 @@
 """
 
 from openinfer.compiler.importers.onnx.session import InferenceSession, NodeArg
+from openinfer.compiler.importers.onnx.session_options import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    ModelMetadata,
+    RunOptions,
+    SessionOptions,
+    get_all_providers,
+    get_available_providers,
+    get_device,
+)
 
-__all__ = ["InferenceSession", "NodeArg"]
+__all__ = [
+    "ExecutionMode",
+    "GraphOptimizationLevel",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "RunOptions",
+    "SessionOptions",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
+]

@@ -6,8 +6,9 @@ Names, ids and sizes are those of GGUF (`ggml-common.h` of llama.cpp). What the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,23 +86,29 @@ class Breakpoint:
         ]
         return " ".join(parts)
 
-    def at(self, event: Event, *, entered: bool, block_place: Location | None = None) -> bool:
-        """Whether the place fits.
+    def at(
+        self,
+        event: Event,
+        block: str,
+        *,
+        entered: Collection[str],
+        places: Iterable[Location | None] = (),
+    ) -> bool:
+        """Whether the place fits to an event in a block.
 
-        `entered`: the event is the first of a block, which stands at `block_place`.
+        `entered` are the blocks of which the event is the first, `places` where these stand, or calls of
+        them.
         """
         if self.block is not None:
-            if event.block_name != self.block:
-                return False
             alone = self.op is None and self.line is None and self.node is None
-            if alone and not entered:
+            if self.block not in entered if alone else self.block != block:
                 return False
         if self.op is not None and self.op not in (event.op_name, FORMS.get(event.kind)):
             return False
         if self.node is not None and event.node_index != self.node:
             return False
         if self.place is not None:
-            if not _is_at(self.place, event.location) and not _is_at(self.place, block_place):
+            if not any(_is_at(self.place, where) for where in (event.location, *places)):
                 return False
         return event.kind != "BlockExit"
 
@@ -122,8 +128,7 @@ class Breakpoint:
             check_names(self.condition, executor, outline)
 
     def _check_place(self, place: tuple[str, int], outline: Outline) -> None:
-        found = [n.location for n in outline.nodes] + list(outline.blocks.values())
-        if any(_is_at(place, location) for location in found):
+        if any(_is_at(place, location) for location in outline.places()):
             return
         lines = outline.lines()
         near = sorted(lines, key=lambda line: abs(line - place[1]))[:3]
@@ -158,6 +163,8 @@ def check_names(condition: Condition, executor: BaseExecutor, outline: Outline |
     """Raises InputError OI0562 for a name that can have no value in this program."""
     loops: Iterable[str] = outline.loop_names if outline is not None else ()
     known = {*executor.variables, *executor.sizes, *loops, *COUNTERS}
+    if outline is not None:
+        known |= {name for names in outline.own_names.values() for name in names}
     for info in executor.variables.values():
         known |= {name for dim in info.dims for name in dim.names}
     for name in sorted(condition.names - known):

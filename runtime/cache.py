@@ -20,11 +20,12 @@ import json
 import os
 import stat
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from openinfer.runtime.files import open_regular, read_bytes, remove_abandoned, write_file
 from openinfer.runtime.options import Options
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.rows import row_of
 
 MAGIC = b"OICACHE1"
@@ -68,6 +69,9 @@ class About:
         """`mlp.oi for cpu, traced`."""
         device = f" for {self.device}" if self.device else ""
         return f"{self.program}{device}{f', {self.build}' if self.build != 'plain' else ''}"
+
+
+_NOTHING = About()
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class Cache:
             self.statistics.hits += 1
         return payload
 
-    def put(self, key: str, payload: bytes, about: About = About()) -> bool:
+    def put(self, key: str, payload: bytes, about: About = _NOTHING) -> bool:
         """Stores a payload and drops old entries beyond the limit; False if it was not stored."""
         name = _file_name(key)
         header = json.dumps(asdict(about)).encode()

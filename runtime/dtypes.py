@@ -10,9 +10,8 @@ formats of GGUF, whose values are float32: `@dtype(q8_0)` unpacks them when they
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openinfer.runtime.blocks import BLOCKS, BlockFormat
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

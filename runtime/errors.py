@@ -12,7 +12,7 @@ OpenInferError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every executor shares: inputs checked against declarations, sizes solved, one interface.
+"""What every executor shares: one interface, turns of threads, what is refused when.
 
 An executor runs steps of one program. The simulator and the compiled program derive from
 `BaseExecutor` and say only how a step runs and where values are kept.
@@ -10,24 +10,19 @@ import os
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, cast
 
 from openinfer.runtime.errors import InputError, UnsupportedError
+from openinfer.runtime.inputs import checked_inputs, dynamic_names, near_names, sizes_of_inputs
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.results import PositionalInputError, Results, positional_inputs
 from openinfer.runtime.state import State, checked_state_bytes
 from openinfer.runtime.state_check import check_state
-from openinfer.runtime.step_sizes import (
-    divides,
-    evaluated,
-    impossible,
-    no_memory_for_state,
-    solve_sizes,
-)
+from openinfer.runtime.step_sizes import divides, impossible, no_memory_for_state
 from openinfer.runtime.storage import AnyArray
-from openinfer.runtime.suggest import did_you_mean
-from openinfer.runtime.tensors import Tensor, as_tensor
+from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event, EventStore, Trace, TraceLog
 from openinfer.runtime.turns import Turn, Turns
 from openinfer.runtime.variables import VariableInfo, checked_entry, handed
@@ -174,15 +169,7 @@ class BaseExecutor(ABC):
         self._inputs.update(self._checked_inputs(arrays))
 
     def _checked_inputs(self, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Inputs of the declared dtypes and shapes. Raises InputError."""
-        taken: dict[str, Tensor] = {}
-        for name, array in arrays.items():
-            info = self._dynamic(name)
-            taken[name] = as_tensor(array, info.dtype, name=name)
-        solve_sizes(
-            [(self.variables[n], t.shape) for n, t in taken.items()], self.sizes, partial=True
-        )
-        return taken
+        return checked_inputs(arrays, self.variables, self.sizes)
 
     def step(self) -> None:
         """Run one step. Raises InputError before anything runs, StepError when the step fails."""
@@ -262,7 +249,7 @@ class BaseExecutor(ABC):
         """What `K[0]` or `K[]` means, checked. Raises InputError OI0501, OI0547."""
         info = self.variables.get(name.partition("[")[0]) if isinstance(name, str) else None
         if info is None:
-            hint = self._near(str(name), self.variables)
+            hint = near_names(str(name), self.variables)
             raise InputError("OI0501", f"no variable is named {name!r}", hint=hint)
         return checked_entry(str(name), info), info
 
@@ -429,8 +416,7 @@ class BaseExecutor(ABC):
     # Helpers
 
     def _positional(self, unnamed: Sequence[object]) -> PositionalInputError:
-        inputs = [name for name, info in self.variables.items() if info.memory == "dynamic"]
-        return positional_inputs(unnamed, inputs)
+        return positional_inputs(unnamed, dynamic_names(self.variables))
 
     def _record(self, event: Event) -> None:
         if self._tracing or self._stepping is not None:
@@ -479,46 +465,7 @@ class BaseExecutor(ABC):
         return dict(self._inputs), self._sizes_of(self._inputs)
 
     def _sizes_of(self, inputs: Mapping[str, Tensor]) -> dict[str, int]:
-        """All sizes of a step with these inputs. Raises InputError, also where one is missing."""
-        unset = [
-            info
-            for info in self.variables.values()
-            if info.memory == "dynamic" and info.name not in inputs
-        ]
-        if unset:
-            names = ", ".join(info.name for info in unset)
-            raise InputError(
-                "OI0505",
-                f"dynamic variable{'s' if len(unset) > 1 else ''} not set: "
-                + ", ".join(info.text for info in unset),
-                hint=f"insert {names} before every step; a step clears them",
-            )
-        shapes = [(self.variables[n], t.shape) for n, t in inputs.items()]
-        sizes = solve_sizes(shapes, self.sizes)
-        for dim in self._divided:
-            if dim.names <= sizes.keys():
-                evaluated(dim, sizes)
-        return sizes
-
-    def _dynamic(self, name: str) -> VariableInfo:
-        info = self.variables.get(name)
-        inputs = [v.name for v in self.variables.values() if v.memory == "dynamic"]
-        if info is None:
-            raise InputError(
-                "OI0501", f"no variable is named {name!r}", hint=self._near(name, inputs)
-            )
-        if info.memory != "dynamic":
-            raise InputError(
-                "OI0502",
-                f"{name} is {info.memory}; only dynamic variables are inserted",
-                hint=f"dynamic variables: {', '.join(inputs) or 'none'}",
-            )
-        return info
-
-    @staticmethod
-    def _near(name: str, known: Iterable[str]) -> str:
-        names = list(known)
-        return f"{did_you_mean(name, names)}variables: {', '.join(names) or 'none'}"
+        return sizes_of_inputs(inputs, self.variables, self.sizes, self._divided)
 
 
 _EXECUTORS: weakref.WeakSet[BaseExecutor] = weakref.WeakSet()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.rows import row_of
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
@@ -177,6 +178,13 @@ class NodeRow:
     """Labels of the scopes around it, outermost first: `layers/attention`."""
     loops: list[int] = field(default_factory=list[int])
     """Nodes of the loops around it, outermost first."""
+    calls: list[str] = field(default_factory=list[str])
+    """Calls of blocks with parameters that it stands in, outermost first: `conv(x, "a") at line 21`."""
+
+    @property
+    def around(self) -> str:
+        """The block that it stands in, and how that was called."""
+        return " in ".join([*reversed(self.calls), f"block {self.block}"])
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,11 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import SupportsIndex
 
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.quick_dataclass import dataclass
 
 DEFAULT_CACHE_LIMIT = 1024 << 20
 MAX_THREADS = 1024

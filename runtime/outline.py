@@ -38,6 +38,20 @@ FORMS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a block with parameters, whose statements stand in its place."""
+
+    block: str
+    text: str
+    """`conv(x, "layer1.0", stride=2)`."""
+    location: Location | None
+
+    def __str__(self) -> str:
+        """`conv(x, "layer1.0", stride=2) at line 21`."""
+        return f"{self.text} at line {self.location.line}" if self.location else self.text
+
+
+@dataclass(frozen=True)
 class OutlineNode:
     """A node of the program text, loops and scopes included."""
 
@@ -56,6 +70,8 @@ class OutlineNode:
     """Indices of the loops and scopes around it, outermost first."""
     bounds: tuple[str, Size, Size] | None = None
     """Of a loop: index name, start, stop."""
+    calls: tuple[Call, ...] = ()
+    """The calls of blocks with parameters that it stands in, outermost first."""
 
     @property
     def form(self) -> str:
@@ -70,10 +86,26 @@ class Outline:
     nodes: tuple[OutlineNode, ...]
     """The node at place i has the index i."""
     blocks: Mapping[str, Location | None]
+    own_names: Mapping[tuple[Call, ...], Mapping[str, Sequence[tuple[int, str]]]] = field(
+        default_factory=lambda: {}
+    )
+    """What the variables of a block with parameters are in a call: by their names there, each with the node
+    from which on it is so."""
     by_uuid: Mapping[str, OutlineNode] = field(init=False, compare=False, repr=False)
+    first_of: Mapping[str, tuple[Call, ...]] = field(init=False, compare=False, repr=False)
+    """By uuid of a node: the calls of blocks with parameters that begin with it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_uuid", {node.uuid: node for node in self.nodes})
+        first: dict[tuple[Call, ...], str] = {}
+        for node in self.nodes:
+            if node.calls and node.kind not in ("Assign", "Scope"):
+                for depth in range(len(node.calls)):
+                    first.setdefault(node.calls[: depth + 1], node.uuid)
+        begins: dict[str, tuple[Call, ...]] = {}
+        for calls, uuid in first.items():
+            begins[uuid] = (*begins.get(uuid, ()), calls[-1])
+        object.__setattr__(self, "first_of", begins)
 
     @property
     def loop_names(self) -> frozenset[str]:
@@ -87,8 +119,13 @@ class Outline:
 
     def lines(self) -> list[int]:
         """Line numbers on which a node or a block begins, sorted."""
-        places = [node.location for node in self.nodes] + list(self.blocks.values())
-        return sorted({place.line for place in places if place is not None and place.line > 0})
+        return sorted({place.line for place in self.places() if place.line > 0})
+
+    def places(self) -> list[Location]:
+        """Where nodes, blocks, and calls of blocks with parameters stand."""
+        found = [node.location for node in self.nodes] + list(self.blocks.values())
+        found += [call.location for node in self.nodes for call in node.calls]
+        return [place for place in found if place is not None]
 
 
 @dataclass
@@ -105,6 +142,11 @@ class Frame:
     """Where each of these loops ends."""
     left: bool = False
     """Its end was told: it goes with the next event."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of blocks with parameters that `node` stands in, outermost first."""
+        return self.node.calls if self.node is not None else ()
 
 
 Number = Callable[[str], int | None]
@@ -125,11 +167,19 @@ class Position:
 
     @property
     def depth(self) -> tuple[int, int]:
-        """How deep the step is in blocks, and in loops of the innermost one."""
+        """How deep the step is in blocks, those with parameters included, and in loops of the innermost
+        one that is no such block."""
         if not self.frames:
             return (0, 0)
         node = self.frames[-1].node
-        return (len(self.frames), len(node.loops) if node is not None else 0)
+        blocks = sum(1 + len(frame.calls) for frame in self.frames)
+        return (blocks, len(node.loops) if node is not None else 0)
+
+    @property
+    def calls(self) -> tuple[tuple[int, Call], ...]:
+        """The calls of blocks with parameters that the step stands in, outermost first, each with the
+        number of the frame."""
+        return tuple((n, call) for n, frame in enumerate(self.frames) for call in frame.calls)
 
     @property
     def indices(self) -> dict[str, int | None]:
@@ -144,6 +194,15 @@ class Position:
             if bounds is not None:
                 found[bounds[0]] = value
         return found
+
+    def variable(self, name: str) -> str:
+        """The variable that a name stands for: a block with parameters has names of its own."""
+        frame = self.frames[-1] if self.frames else None
+        if self.outline is None or frame is None or frame.node is None:
+            return name
+        known = self.outline.own_names.get(frame.calls, {}).get(name, ())
+        now = [variable for first, variable in known if first <= frame.node.index]
+        return now[-1] if now else name
 
     def update(self, event: Event) -> None:
         """Takes note of the next event."""

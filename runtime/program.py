@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from openinfer.runtime.errors import ArtefactError, UnsupportedError, reason_of
 from openinfer.runtime.locks import new_lock
 from openinfer.runtime.manifest import IN_MEMORY, Manifest
 from openinfer.runtime.options import checked_threads, default_threads
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.signature import (
     SizeRow,
     ValueRow,

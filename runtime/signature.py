@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from openinfer.runtime.manifest import Manifest, VariableRow
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.tables import Rows
 

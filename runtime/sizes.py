@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 from typing import Union
+
+from openinfer.runtime.quick_dataclass import dataclass
 
 THREADS = "openinfer.threads"
 """The run-time size that counts the threads of a step; no program can name it."""

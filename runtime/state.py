@@ -11,13 +11,13 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import SupportsIndex
 
 import numpy as np
 
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.errors import InputError, StepError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import element_count
 from openinfer.runtime.tensors import Tensor
 

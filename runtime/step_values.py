@@ -34,8 +34,9 @@ class StepValues:
         indices = self.position.indices
         if name in indices:
             return _counted(name, indices[name], slots)
-        if name in self.executor.variables:
-            return self.variable(self.executor.variables[name], slots)
+        variable = self.position.variable(name)
+        if variable in self.executor.variables:
+            return self.variable(self.executor.variables[variable], slots)
         number = self.size(name)
         if number is not None:
             return _counted(name, number, slots)

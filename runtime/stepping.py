@@ -18,7 +18,7 @@ from openinfer.runtime.breakpoints import Breakpoint, check_names
 from openinfer.runtime.conditions import Condition, NoValue
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.executor import BaseExecutor, StepNode
-from openinfer.runtime.outline import Outline, Position
+from openinfer.runtime.outline import Call, Outline, Position
 from openinfer.runtime.step_values import StepValues
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
@@ -93,6 +93,8 @@ class Follower:
         self.event: Event | None = None
         self.entered = False
         """Whether the event is the first of its block."""
+        self.called: tuple[Call, ...] = ()
+        """The calls of blocks with parameters of which the event is the first."""
         self._held: dict[int, tuple[Breakpoint, bool]] = {}
         self.begin()
 
@@ -106,6 +108,8 @@ class Follower:
         """Takes note of the next event."""
         before = len(self.position.frames)
         self.position.update(event)
+        calls = self.outline.first_of if self.outline is not None else {}
+        self.called = calls.get(event.node_uuid, ())
         # A stream that does not tell of entering is taken to enter where a block is new.
         grown = not self.position.told and len(self.position.frames) > before
         self.entered = event.kind == "BlockEnter" or grown
@@ -115,9 +119,15 @@ class Follower:
         """Whether a breakpoint stops here; asked once after each event. Raises InputError."""
         if self.event is None:
             return False
-        entered = self.entered
-        block = self.outline.blocks.get(self.event.block_name) if self.outline is not None else None
-        if not breakpoint.at(self.event, entered=entered, block_place=block if entered else None):
+        entered = [call.block for call in self.called]
+        places = [call.location for call in self.called]
+        if self.entered:
+            name = self.event.block_name
+            entered.append(name)
+            places.append(self.outline.blocks.get(name) if self.outline is not None else None)
+        calls = self.position.frames[-1].calls if self.position.frames else ()
+        block = calls[-1].block if calls else self.event.block_name
+        if not breakpoint.at(self.event, block, entered=entered, places=places):
             return False
         if breakpoint.condition is None:
             return True
@@ -261,11 +271,16 @@ class Stepper:
         """Runs out of the innermost loop or block; a breakpoint within stops earlier."""
         blocks, loops = max(self.position.depth, (1, 0))
 
+        calls = self.position.calls
+
         def outside() -> bool:
             event = self._follower.event
             if event is not None and event.kind == "BlockExit" and self.position.depth[0] == blocks:
                 return True
-            return self.position.depth < (blocks, loops)
+            # A call may follow the one before it, or itself in the next turn of a loop.
+            left = self.position.calls[: len(calls)] != calls
+            again = bool(calls) and calls[-1][1] in self._follower.called
+            return left or again or self.position.depth < (blocks, loops)
 
         return self._run_until(outside)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.unpacking import unpacked
 
 AnyArray = NDArray[Any]

@@ -9,10 +9,11 @@ others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.host import USUAL_CACHE
+from openinfer.runtime.quick_dataclass import dataclass
 
 BF16_DOT = "avx512bf16"
 """LLVM's name of the feature that `TargetDescription.bf16_dot` asks for."""

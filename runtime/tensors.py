@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from openinfer.runtime import dlpack
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.dtypes import dtype as find_dtype
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import (
     AnyArray,
     block_problem,

@@ -13,11 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TextIO
 
 from openinfer.runtime.errors import Location
 from openinfer.runtime.options import Options
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.tables import html_table
 
 KINDS = (
@@ -87,7 +88,10 @@ class Event:
     kernel: str = ""
     """The compiled function that ran; empty where none did."""
     scope: str = ""
-    """Labels of the scopes around the node, outermost first: `layers/attention`."""
+    """Labels of the scopes around the node, and the calls of blocks with parameters, outermost first:
+    `layers/attention`."""
+    calls: tuple[str, ...] = ()
+    """These calls, each with its line: `conv(x, "layer1.0", stride=2) at line 21`."""
     step: int = 0
     """Number of the step, from 0."""
     lane: str = "host"
@@ -138,6 +142,7 @@ class Event:
             "places": [str(place) for place in self.locations],
             "kernel": self.kernel,
             "scope": self.scope,
+            "calls": list(self.calls),
             "location": str(self.location) if self.location else "",
             "step": self.step,
             "start_ns": self.start_ns,
@@ -225,6 +230,7 @@ def _chrome_arguments(event: Event) -> dict[str, object]:
         },
         "settings": {name: str(value) for name, value in event.settings.items()},
         "scope": event.scope,
+        "calls": list(event.calls),
         "location": str(event.location) if event.location else "",
         "step": event.step,
     }

@@ -179,6 +179,7 @@ def _event(entry: _Entry) -> Event:
         places=entry.places(),
         kernel=entry.text("kernel", ""),
         scope=entry.text("scope", ""),
+        calls=entry.texts("calls", ()),
         step=entry.whole("step", 0),
         lane=lane,
     )

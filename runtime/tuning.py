@@ -10,12 +10,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, cast
 
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.files import read_text, write_text
+from openinfer.runtime.quick_dataclass import dataclass
 
 FORMAT = 1
 CACHED = "cache"

@@ -18,7 +18,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from math import isfinite
@@ -27,6 +27,7 @@ from typing import Any, Final, cast
 
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.files import read_text, write_text
+from openinfer.runtime.quick_dataclass import dataclass
 
 FORMAT: Final = 1
 COMMITTED: Final = Path(__file__).parent / "devices" / "vulkan" / "tiles.json"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# Last: the checkout's folders are packages of openinfer and imported as such.
+sys.path.append(str(REPOSITORY))
 
 
 ASKS_THE_HOST = "cpu_identity host_can_run host_target named_target skip_unless_it_runs".split()
 """Who imports one of these asks what this processor is, or makes code for others."""
+KINDS = {"generic", "avx2", "avx512"}
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -23,11 +27,26 @@ def verified() -> None:
     pipeline.VERIFY_EMITTED = True
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only tests with the marker `host` are asked for, files that can have none are not imported."""
+    asked = str(config.getoption("markexpr") or "").startswith("host")
+    if not asked or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(name in text for name in ASKS_THE_HOST) else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of every file that asks for the processor: CI repeats them with it masked."""
+    """Marks the tests of every file that asks for the processor: CI repeats them with it masked.
+
+    Not those that are given a kind of processor: their code is the same wherever it is made, and what this
+    one can run has run.
+    """
     for item in items:
         module = getattr(item, "module", None)
-        if any(hasattr(module, name) for name in ASKS_THE_HOST):
+        callspec = getattr(item, "callspec", None)
+        given = [str(value) for value in callspec.params.values()] if callspec is not None else []
+        if any(hasattr(module, name) for name in ASKS_THE_HOST) and not KINDS & set(given):
             item.add_marker(pytest.mark.host)
 
 

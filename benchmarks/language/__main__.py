@@ -1,6 +1,6 @@
 """Language models beside llama.cpp, the workload group W7.
 
-python -m benchmarks.language --json benchmarks/results-language.json --page
+python -m benchmarks.language --json benchmarks/results-language-zen4.json --page
 python -m benchmarks.language --shapes 15M --types q8_0 --threads 1 --quick
 """
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     _write(options.json, data)
     print(page.terminal(data), end="")
     if options.page:
-        page.write(data)
+        page.write()
     return status
 
 
@@ -131,6 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.page and options.device != DEFAULT_DEVICE:
         parser.error("the page is about the processor: leave --page out")
+    if options.page and (options.json is None or not page.is_committed(options.json)):
+        parser.error(
+            f"--page is made of benchmarks/{page.STEM}NAME.json: give such a file to --json"
+        )
     if options.quick:
         options.rounds, options.seconds, options.starts = 2, 0.3, 1
     return run(options)

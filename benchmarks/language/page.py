@@ -1,4 +1,4 @@
-"""`docs/performance-language.md` from the numbers of `benchmarks/results-language.json`.
+"""`docs/performance-language.md` from `benchmarks/results-language-*.json`, a file for each processor.
 
     python -m benchmarks.language.page
 
@@ -7,6 +7,7 @@ The page is never written by hand: a test compares it with what this module make
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +20,10 @@ from benchmarks.language.worker import DEPTH, PROMPT
 from benchmarks.tables import Table, duration, markdown, plain, size, threads_words
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "benchmarks" / "results-language.json"
+RESULTS = ROOT / "benchmarks"
+STEM = "results-language-"
 PAGE = ROOT / "docs" / "performance-language.md"
-GOALS = {
+GOALS: dict[tuple[str, str, str], tuple[float, float | None]] = {
     ("1.04G", "f16", "decode"): (1.15, 0.97),
     ("1.04G", "q8_0", "decode"): (1.3, 0.97),
     ("1.04G", "q4_0", "decode"): (1.2, 0.9),
@@ -31,12 +33,15 @@ GOALS = {
     **{("1.04G", kind, what): (2.0, None) for kind in ("q8_0", "q4_k") for what in ("128", "512")},
 }
 """How many times llama.cpp's speed, or what part of the read bandwidth; reaching one of them will do."""
+LEAST = {"f16": (1.05, 0.9), "q8_0": (1.05, 0.9), "q4_0": (1.05, 0.8), "q4_k": (1.05, 0.8)}
+"""What decoding with 1.04 G parameters must reach in any case: both."""
 WORDS = {"decode": "decode", "128": "prompt of 128", "512": "prompt of 512"}
 
 HEAD = f"""\
 # Language models
 
-Made by `python -m benchmarks.language.page` from `benchmarks/results-language.json`. No test asserts a time.
+Made by `python -m benchmarks.language.page` from `benchmarks/{STEM}*.json`, a file for each
+processor. No test asserts a time.
 
 The models are llama shapes with random weights in GGUF files (`benchmarks/language/models.py`), the head
 is the embedding. Each engine has a process of its own, one works at a time, in turns, in another order
@@ -51,11 +56,11 @@ which a loop that does nothing else reads as many bytes as the file has, measure
 llama.cpp is the library inside `xllamacpp`, with its cache in f16 and without its fused attention, which
 is slower for one token on a CPU; that build has AVX2 kernels and none for AVX-512.
 """
-REPRODUCE = """\
+REPRODUCE = f"""\
 ## How to reproduce it
 
     pip install -e '.[bench-more]'    # in a checkout; brings llama.cpp
-    python -m benchmarks.language --json benchmarks/results-language.json --page
+    python -m benchmarks.language --json benchmarks/{STEM}NAME.json --page    # NAME: of the processor
 
 Files of 5 GB are written once into the bench folder (`--prepare` does only that); then it takes a quarter
 of an hour, on a machine that does nothing else. `--shapes`, `--types` and `--threads` choose, `--quick`
@@ -64,33 +69,102 @@ shows whether everything works, `--resume` goes on where it was stopped."""
 Data = Mapping[str, Any]
 
 
-def page(data: Data) -> str:
-    """The whole page."""
-    return HEAD + "\n" + "\n\n".join(part.rstrip() for part in _parts(data)) + "\n"
+def page(measured: Sequence[Data]) -> str:
+    """The whole page: what each processor measured."""
+    return HEAD + "\n" + "\n\n".join(part.rstrip() for part in _parts(measured)) + "\n"
 
 
-def write(data: Data) -> None:
-    PAGE.write_text(page(data), encoding="utf-8")
+def committed() -> list[Data]:
+    """The results in the repository, those with the most rows first."""
+    files = sorted(RESULTS.glob(f"{STEM}*.json"))
+    found: list[Data] = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return sorted(found, key=lambda data: -len(data["rows"]))
 
 
-def _parts(data: Data) -> Iterator[str]:
-    for threads in sorted({row["threads"] for row in data["rows"]}):
-        rows = _sorted(row for row in data["rows"] if row["threads"] == threads)
-        yield f"## {threads_words(threads).capitalize()}"
-        yield markdown(speeds(rows))
-        yield "Until the first token, and bytes in memory then, pages of the file included:"
-        yield markdown(starts(rows))
-    notes = list(_notes(data))
-    if notes:
-        yield "## What is missing\n\n" + "\n".join(f"- {note}" for note in notes)
+def is_committed(path: Path) -> bool:
+    """Whether the page is made of this file, too."""
+    return path.resolve().parent == RESULTS and path.match(f"{STEM}*.json")
+
+
+def write() -> None:
+    PAGE.write_text(page(committed()), encoding="utf-8")
+
+
+def _parts(measured: Sequence[Data]) -> Iterator[str]:
+    yield "## All ratios"
+    yield markdown(ratios(measured))
+    for data in measured:
+        yield f"## {processor(data)}"
+        yield _where(data)
+        for threads in _threads(data):
+            rows = _sorted(row for row in data["rows"] if row["threads"] == threads)
+            yield f"### {processor(data)}, {threads_words(threads)}"
+            yield markdown(speeds(rows))
+            yield "Until the first token, and bytes in memory then, pages of the file included:"
+            yield markdown(starts(rows))
+        if notes := list(_notes(data)):
+            yield "Missing there:\n\n" + "\n".join(f"- {note}" for note in notes)
+    yield REPRODUCE
+
+
+def processor(data: Data) -> str:
+    """Its name as people write it."""
+    return str(data["environment"]["cpu"]).replace("(R)", "").removesuffix(" Processor")
+
+
+def _where(data: Data) -> str:
     where = data["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    yield (
-        f"## Where this was measured\n\n{where['cpu']} ({', '.join(where['flags'])}), {where['cpus']} CPUs, "
-        f"{where['system']}; {versions}; commit {where['commit'] or 'unknown'}, {where['date']}; "
-        f"{data['rounds']} rounds, turns of {data['slice']:g} s."
+    return (
+        f"{', '.join(where['flags'])}; {where['cpus']} CPUs; {where['system']}; {versions}; "
+        f"commit {where['commit'] or 'unknown'}, {where['date']}; {_rounds(data)} rounds, "
+        f"turns of {data['slice']:g} s."
     )
-    yield REPRODUCE
+
+
+def _rounds(data: Data) -> str:
+    """How many a row has, the fewest and the most."""
+    counts = {
+        len(found[what]["rounds"])
+        for row in data["rows"]
+        for found in row["engines"].values()
+        for what in KINDS
+        if what in found
+    }
+    low, high = min(counts, default=0), max(counts, default=0)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _threads(data: Data) -> list[int]:
+    return sorted({row["threads"] for row in data["rows"]})
+
+
+def ratios(measured: Sequence[Data]) -> Table:
+    """How many times as fast as the peer, on all processors side by side."""
+    columns = [(data, threads) for data in measured for threads in _threads(data)]
+    head = [f"{processor(data)}, {threads_words(threads)}" for data, threads in columns]
+    lines: list[list[str]] = []
+    for shape, kind, what in itertools.product(SHAPES, TYPES, KINDS):
+        wanted = GOALS.get((shape, kind, what))
+        cells: list[str] = []
+        for data, threads in columns:
+            key = (shape, kind, threads)
+            found = next((r for r in data["rows"] if _key(r) == key), None)
+            cells.append(_ratio(found, what) if found else "")
+        if any(cells):
+            lines.append([f"{shape} {kind}", WORDS[what], _goal_words(wanted), *cells])
+    return ["model", "what", "goal", *head], lines
+
+
+def _key(row: Data) -> tuple[str, str, int]:
+    return row["shape"], row["type"], row["threads"]
+
+
+def _ratio(row: Data, what: str) -> str:
+    mine = row["engines"].get(OURS, {}).get(what, {})
+    if not mine.get("ratio"):
+        return ""
+    return f"{mine['ratio']:.2f}" + (" missed" if goal(row, what).endswith("missed") else "")
 
 
 def _sorted(rows: Any) -> list[Data]:
@@ -99,10 +173,11 @@ def _sorted(rows: Any) -> list[Data]:
 
 
 def _notes(data: Data) -> Iterator[str]:
-    for shape in SHAPES.values():
-        for kind in TYPES:
-            if reason := shape.missing(kind):
-                yield f"{shape.name} {kind}: {reason}"
+    measured = {_key(row) for row in data["rows"]}
+    for threads, shape, kind in itertools.product(_threads(data), SHAPES.values(), TYPES):
+        if (shape.name, kind, threads) not in measured:
+            reason = shape.missing(kind) or "not measured"
+            yield f"{shape.name} {kind}, {threads_words(threads)}: {reason}"
     for engine, reason in data["absent"].items():
         yield f"{engine} is left out: {reason}"
     for row in _sorted(data["rows"]):
@@ -118,7 +193,8 @@ def _name(row: Data) -> str:
 
 def speeds(rows: Sequence[Data]) -> Table:
     """Tokens per second, ratios, shares of the bandwidth."""
-    head = ["model", "what", OURS, PEER, "ratio", "goal", "share of bandwidth", f"{PEER}'s", "GB/s"]
+    head = ["model", "what", OURS, PEER, "ratio", "goal", "at least"]
+    head += ["share of bandwidth", f"{PEER}'s", "GB/s"]
     lines: list[list[str]] = []
     for row in rows:
         ours, peer = (row["engines"].get(engine, {}) for engine in (OURS, PEER))
@@ -132,6 +208,7 @@ def speeds(rows: Sequence[Data]) -> Table:
                     _number(other.get("tokens")),
                     f"{mine['ratio']:.2f}" if mine.get("ratio") else "",
                     goal(row, what),
+                    least(row, what),
                     _share(mine),
                     _share(other),
                     f"{row['read'] / 1e9:.1f}" if what == "decode" else "",
@@ -143,15 +220,34 @@ def speeds(rows: Sequence[Data]) -> Table:
 def goal(row: Data, what: str) -> str:
     """The goal of a measurement, and whether we missed it."""
     wanted = GOALS.get((row["shape"], row["type"], what))
+    text = _goal_words(wanted)
     if wanted is None:
-        return ""
+        return text
     ratio, share = wanted
-    text = f"{ratio:g}" + (f" or {share:.0%}" if share else "")
     mine = row["engines"].get(OURS, {}).get(what)
     if mine is None or mine["ratio"] is None:
         return text
     reached = mine["ratio"] >= ratio or (share is not None and mine["share"] >= share)
     return text if reached else f"{text} missed"
+
+
+def least(row: Data, what: str) -> str:
+    """Below what a measurement may never be, and whether it is."""
+    if (row["shape"], what) != ("1.04G", "decode"):
+        return ""
+    ratio, share = LEAST[row["type"]]
+    text = f"{ratio:g} and {share:.0%}"
+    mine = row["engines"].get(OURS, {}).get(what)
+    if mine is None or mine["ratio"] is None:
+        return text
+    return text if mine["ratio"] >= ratio and mine["share"] >= share else f"{text} missed"
+
+
+def _goal_words(wanted: tuple[float, float | None] | None) -> str:
+    if wanted is None:
+        return ""
+    ratio, share = wanted
+    return f"{ratio:g}" + (f" or {share:.0%}" if share else "")
 
 
 def starts(rows: Sequence[Data]) -> Table:
@@ -194,7 +290,7 @@ def line(row: Data) -> str:
 def terminal(data: Data) -> str:
     """What the command prints in the end."""
     parts: list[str] = []
-    for threads in sorted({row["threads"] for row in data["rows"]}):
+    for threads in _threads(data):
         rows = _sorted(row for row in data["rows"] if row["threads"] == threads)
         parts += [threads_words(threads), plain(speeds(rows)), plain(starts(rows))]
     parts += [f"- {note}" for note in _notes(data)]
@@ -202,4 +298,4 @@ def terminal(data: Data) -> str:
 
 
 if __name__ == "__main__":
-    write(json.loads(RESULTS.read_text(encoding="utf-8")))
+    write()

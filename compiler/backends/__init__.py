@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.compiler import registry
 from openinfer.runtime.devices import checked_device, kind_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

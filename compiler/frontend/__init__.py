@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
@@ -18,6 +17,7 @@ from openinfer.compiler.frontend.sound_part import sound_part
 from openinfer.compiler.frontend.source import Source
 from openinfer.lowering.program.expansion import blocks_of, expansion_problems
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.quick_dataclass import dataclass
 
 __all__ = ["ParseResult", "parse_program", "parse_text", "print_program"]
 

@@ -43,6 +43,7 @@ def _declared(program: syntax.Program) -> set[str]:
     return {
         *(d.name.text for section in program.sections for d in section.declarations),
         *(node.name.text for node in nodes if isinstance(node, syntax.Assign)),
+        *(p.name.text for block in program.blocks for p in block.parameters or ()),
     }
 
 

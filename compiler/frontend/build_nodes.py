@@ -7,7 +7,7 @@ sizes that are none and hints of one name are reported here: the IR cannot hold 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -28,6 +28,7 @@ from openinfer.dialects.graph.syntax import LITERAL_WORDS, number_attribute
 from openinfer.lowering.program.names import UNREADABLE
 from openinfer.lowering.program.places import Part, Places
 from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 
@@ -181,10 +182,25 @@ class Builder:
     def block(self, block: syntax.Block) -> Operation:
         parts = Parts({("name",): block.name.span, ("close",): block.close})
         hints = self.hints(block.hints, parts)
-        op = graph.BlockOp(block.name.text, self.nodes(block.body), hints)
+        parameters = None
+        defaults: dict[str, Attribute] = {}
+        if block.parameters is not None:
+            parameters = [p.name.text for p in block.parameters]
+            for place, parameter in enumerate(block.parameters):
+                parts.spans["parameters", place] = parameter.name.span
+                if parameter.default is not None:
+                    part = ("defaults", parameter.name.text)
+                    defaults[parameter.name.text] = self.value(parameter.default, parts, part)
+        body = [self.declaration(one, "constant") for one in block.declarations]
+        body += self.nodes(block.body)
+        op = graph.BlockOp(block.name.text, body, hints, parameters, defaults)
         if not block.closed:
             self.places.unfinished.add(op)
         return self.placed(op, block.span, parts)
+
+    def declaration(self, declaration: syntax.Declaration, memory: str) -> Operation:
+        """A declaration in a section of that memory."""
+        raise NotImplementedError
 
     def nodes(self, nodes: Iterable[syntax.Node]) -> list[Operation]:
         found: list[Operation] = []
@@ -212,6 +228,8 @@ class Builder:
                     self.ref(condition, parts, ("condition",)) if condition else None,
                     otherwise.text if otherwise else None,
                 )
+            case syntax.BlockCall():
+                return self.call(node, parts)
             case syntax.Barrier():
                 return graph.BarrierOp()
             case syntax.Dep(after=after, before=before):
@@ -265,6 +283,30 @@ class Builder:
                 return op
             case syntax.SizeDefinition():
                 raise TypeError("a size of a body is written out where it is named")
+
+    def call(self, node: syntax.BlockCall, parts: Parts) -> Operation:
+        parts.spans["name",] = node.block.span
+        inputs: list[Attribute] = []
+        for place, value in enumerate(node.inputs):
+            part = ("inputs", place)
+            if isinstance(value, syntax.Literal) and isinstance(value.value, str):
+                parts.spans[part] = value.span
+                inputs.append(StringAttr(value.value))
+            elif isinstance(value, syntax.Ref | syntax.Literal | syntax.Op):
+                inputs.append(self.operand(value, parts, part))
+            else:
+                inputs.append(graph.SizeAttr(self.size(value, parts, part)))
+        outputs = [self.ref(r, parts, ("outputs", i)) for i, r in enumerate(node.outputs)]
+        settings: dict[str, Attribute] = {}
+        for setting in node.settings:
+            name = setting.name.text
+            if name in settings:
+                message = f"`{name}` of block `{node.block.text}` is given twice"
+                self.report.error("OI0273", setting.span, message, fix="remove one of them")
+                continue
+            parts.spans["settings", name, "name"] = setting.name.span
+            settings[name] = self.value(setting.value, parts, ("settings", name))
+        return graph.CallOp(node.block.text, inputs, outputs, settings)
 
     def op(self, node: syntax.Op, parts: Parts) -> Operation:
         parts.spans["op",] = node.name.span

@@ -21,6 +21,7 @@ from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Assign,
     Block,
+    BlockCall,
     CacheRead,
     CacheReset,
     CacheStep,
@@ -38,6 +39,7 @@ from openinfer.compiler.frontend.syntax import (
     Program,
     Ref,
     Scope,
+    Section,
     Setting,
     SizeDefinition,
     Slice,
@@ -54,7 +56,7 @@ def desugar(program: Program, report: Report) -> None:
     items: list[Item] = []
     for item in program.items:
         if isinstance(item, Block):
-            item = replace(item, body=desugarer.block(item.body))
+            item = replace(item, body=desugarer.block(item))
         items.append(item)
     program.items = items
     program.blocks = [item for item in items if isinstance(item, Block)]
@@ -63,10 +65,18 @@ def desugar(program: Program, report: Report) -> None:
 class Desugarer(ElementReader):
     """Walks over the statements of blocks."""
 
-    def block(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    def block(self, block: Block) -> tuple[Node, ...]:
         """The statements of a block, whose temporaries are its own: a block that it calls has others."""
         self._names.clear()
-        return self.body(nodes, Around())
+        section = Section("constant", block.declarations, block.span)
+        constants = {d.name.text: (section, d) for d in block.declarations}
+        own = {*(p.name.text for p in block.parameters or ()), *constants}
+        declared, self.declared = self.declared, {**self.declared, **constants}
+        variables, self.variables = self.variables, self.variables | own
+        found = self.body(block.body, Around())
+        self.declared = declared
+        self.variables = variables | (self.variables - own)
+        return found
 
     def body(self, nodes: Sequence[Node], around: Around) -> tuple[Node, ...]:
         """The statements of a body, each behind what it needs."""
@@ -90,6 +100,12 @@ class Desugarer(ElementReader):
                     replace(s, value=self.value(s.value, ahead)) for s in node.settings
                 )
                 return replace(node, operands=operands, settings=settings)
+            case BlockCall():
+                inputs = tuple(self.argument(one, ahead) for one in node.inputs)
+                settings = tuple(
+                    replace(s, value=self.value(s.value, ahead)) for s in node.settings
+                )
+                return replace(node, inputs=inputs, settings=settings)
             case Loop(index=index):
                 start, stop = self.size(node.start, ahead), self.size(node.stop, ahead)
                 if index.text in ahead.around.locals:
@@ -169,6 +185,14 @@ class Desugarer(ElementReader):
                     read = CacheRead(self.access(operand, ahead), operand, operand.span, True)
                     return self.named(read, name.text, ahead)
                 return self.access(operand, ahead)
+
+    def argument(self, operand: Operand | Expr, ahead: Ahead) -> Ref | Literal | Expr:
+        """What a block is given: a size stays one, since the block may need it in expressions."""
+        if isinstance(operand, Ref) and operand.slots is None:
+            return operand
+        if isinstance(operand, Ref | Literal | Op):
+            return self.operand(operand, ahead)
+        return self.size(operand, ahead)
 
     def source(self, source: Ref | Op, ahead: Ahead) -> Ref:
         """What a statement stores: no number."""
@@ -259,7 +283,7 @@ class Desugarer(ElementReader):
 def _prefix(node: Node) -> str:
     """What temporaries of a statement are called after: what it gives a value, or fills."""
     match node:
-        case Op(outputs=(first, *_)):
+        case Op(outputs=(first, *_)) | BlockCall(outputs=(first, *_)):
             return first.name.text
         case CacheWrite(target=target) | Transfer(target=target):
             return target.name.text

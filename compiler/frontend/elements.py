@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openinfer.compiler.frontend.expressions import BadSize, names_of, to_size
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Assign,
+    BlockCall,
     CacheRead,
     Call,
     Declaration,
@@ -40,6 +41,7 @@ from openinfer.compiler.frontend.syntax import (
 )
 from openinfer.lowering.program.names import UNREADABLE
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.quick_dataclass import dataclass
 
 STEADY = ("dynamic", "constant")
 """Memory that no statement writes."""
@@ -117,6 +119,8 @@ class ElementReader:
             for node in walk(block.body):
                 if isinstance(node, Assign):
                     self.variables.add(node.name.text)
+                elif isinstance(node, BlockCall):
+                    self.variables.update(target.name.text for target in node.outputs)
                 elif isinstance(node, Op | CacheRead) and node.defines:
                     targets = node.outputs if isinstance(node, Op) else (node.target,)
                     self.variables.update(target.name.text for target in targets)

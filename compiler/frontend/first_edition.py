@@ -12,6 +12,7 @@ from dataclasses import replace
 from openinfer.compiler.frontend.syntax import (
     Assign,
     Block,
+    BlockCall,
     CacheRead,
     CacheReset,
     CacheWrite,
@@ -49,7 +50,10 @@ def complete(program: Program, links: Sequence[Declaration]) -> None:
             declarations = [_buffer(d, indexed) for d in item.declarations]
             items.append(replace(item, declarations=tuple(declarations)))
         elif isinstance(item, Block):
-            items.append(replace(item, body=tuple(_assigned(item.body, set(known)))))
+            # Temporaries of a block with parameters are anew for each call: it declares none.
+            plain = item.parameters is None
+            body = tuple(_assigned(item.body, set(known))) if plain else item.body
+            items.append(replace(item, body=body))
         else:
             items.append(item)
     if links:
@@ -96,7 +100,7 @@ def _assigned(body: Iterable[Node], known: set[str]) -> list[Node]:
 def _defined(node: Node) -> tuple[Ref, ...]:
     """The targets of `y = op …` and `y = effect read(…)`."""
     match node:
-        case Op(defines=True, outputs=outputs):
+        case Op(defines=True, outputs=outputs) | BlockCall(outputs=outputs):
             return outputs
         case CacheRead(defines=True, target=target):
             return (target,)

@@ -7,10 +7,10 @@ meaning by position, so that they may also be names of variables.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
+from openinfer.runtime.quick_dataclass import dataclass
 
 _BLANK = re.compile(r"(?:\s|//[^\n]*)+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)

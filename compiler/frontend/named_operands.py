@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from openinfer.compiler.frontend.report import Report
@@ -18,6 +17,7 @@ from openinfer.compiler.frontend.syntax import (
     Value,
 )
 from openinfer.dialects import opset
+from openinfer.runtime.quick_dataclass import dataclass
 
 _LETTERS = "abcdefgh"
 

@@ -25,6 +25,8 @@ MOST = 2
 """So many ops stand in a statement as operands."""
 _LANDMARKS = ("attention", "lstm", "gru", "layer_norm", "rms_norm")
 """Ops that a reader looks for: they have statements of their own."""
+_Taker = graph.OpOp | graph.CallOp | graph.CacheWriteOp
+"""A statement that takes ops as operands."""
 _SLICE = {"axis", "start", "stop"}
 Nested = dict[Operation, dict[int, Operation]]
 """For each statement the ops that stand in it, by the place of the operand."""
@@ -47,10 +49,14 @@ def nested_operands(
         if any(isinstance(op, graph.YieldOp | graph.AwaitOp) for op in block.walk()):
             continue
         # What other blocks name they may read when this one has returned.
-        others = [op for one in blocks.values() if one is not block for op in one.walk()]
+        plain = block.parameters is None
+        sharing = [one for one in blocks.values() if plain and one.parameters is None]
+        others = [op for one in sharing if one is not block for op in one.walk()]
         left = frozenset(ref.variable.data for op in others for ref in _reads(op))
         left |= {name for op in block.walk() if isinstance(op, graph.ReturnOp) for name in op.names}
-        chooser = _Chooser(flow, frozenset(own), telling, length, nested)
+        # Nothing declares temporaries of a block with parameters.
+        inside = frozenset(own) if plain else frozenset(_written(block))
+        chooser = _Chooser(flow, inside, telling, length, nested)
         chooser.body(nodes_of(block), left, left)
     return nested
 
@@ -72,15 +78,13 @@ class _Chooser:
                 inner = nodes_of(op)
                 again = self.flow.live_before(inner, behind, left)
                 self.body(inner, behind | again, left)
-            elif isinstance(op, graph.OpOp | graph.CacheWriteOp):
+            elif isinstance(op, graph.OpOp | graph.CallOp | graph.CacheWriteOp):
                 self.statement(op, shown, behind)
             shown.append(op)
 
-    def statement(
-        self, op: graph.OpOp | graph.CacheWriteOp, shown: list[Operation], behind: Names
-    ) -> None:
+    def statement(self, op: _Taker, shown: list[Operation], behind: Names) -> None:
         """Takes what stands directly in front of a statement into it."""
-        if isinstance(op, graph.OpOp):
+        if isinstance(op, graph.OpOp | graph.CallOp):
             behind -= {ref.variable.data for ref in op.outputs}
         found = self._candidates(op, shown, behind)
         groups: dict[str, dict[int, Operation]] = {}
@@ -94,10 +98,10 @@ class _Chooser:
             shown.remove(one)
 
     def _candidates(
-        self, op: graph.OpOp | graph.CacheWriteOp, shown: Sequence[Operation], behind: Names
+        self, op: _Taker, shown: Sequence[Operation], behind: Names
     ) -> dict[int, Operation]:
         """What stands in front and is read by the statement alone, by the place of the operand."""
-        operands = list(op.inputs) if isinstance(op, graph.OpOp) else [op.source]
+        operands = [op.source] if isinstance(op, graph.CacheWriteOp) else list(op.inputs)
         everywhere = [ref.variable.data for ref in _reads(op)]
         found: dict[int, Operation] = {}
         passed: set[str] = set()
@@ -144,7 +148,8 @@ class _Chooser:
 
     @staticmethod
     def _overwritten(op: Operation, name: str) -> bool:
-        return isinstance(op, graph.OpOp) and name in {ref.variable.data for ref in op.outputs}
+        outputs = op.outputs if isinstance(op, graph.OpOp | graph.CallOp) else ()
+        return name in {ref.variable.data for ref in outputs}
 
     def _fits(self, op: Operation, chosen: dict[int, Operation]) -> bool:
         depths = [depth(one, self.nested) for one in chosen.values()]
@@ -173,6 +178,11 @@ class _Chooser:
     def _all_reads(self, op: Operation) -> list[graph.RefAttr]:
         inner = self.nested.get(op, {}).values()
         return [*_reads(op), *(ref for one in inner for ref in self._all_reads(one))]
+
+
+def _written(block: graph.BlockOp) -> list[str]:
+    ops = [op for op in block.walk() if isinstance(op, graph.GraphOp) and op is not block]
+    return [ref.variable.data for op in ops for ref in op.writes()]
 
 
 def depth(op: Operation, nested: Nested) -> int:
@@ -261,9 +271,10 @@ def _reads(op: Operation) -> list[graph.RefAttr]:
             case _:
                 pass
 
-    if isinstance(op, graph.OpOp):
-        for value in op.settings.data.values():
-            names(value)
+    if isinstance(op, graph.OpOp | graph.CallOp):
+        for value in (*op.settings.data.values(), *op.inputs):
+            if not isinstance(value, graph.RefAttr):
+                names(value)
     for ref in (*found, *(op.writes() if isinstance(op, graph.GraphOp) else ())):
         names(ref.indices)
     return [*found, *aside]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
 from openinfer.compiler.frontend.lexer import Token
-from openinfer.compiler.frontend.parse_operands import OperandParser
+from openinfer.compiler.frontend.parse_calls import CallParser
 from openinfer.compiler.frontend.report import Report
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.frontend.syntax import (
@@ -37,7 +38,7 @@ _NO_NAMES = {"true", "false", "inf", "nan", "max", "min", "model", "fmt", "_", *
 _EFFECTS = ("read", "write")
 
 
-class FirstEditionParser(OperandParser):
+class FirstEditionParser(CallParser):
     """Definitions, effects and `model[…]`."""
 
     def __init__(self, source: Source, tokens: list[Token], report: Report) -> None:
@@ -165,6 +166,10 @@ class FirstEditionParser(OperandParser):
             return self.defined_by_effect(start, targets)
         if self.at_word("cache") and self.ahead().kind == "." and self.ahead(2).text == "read":
             return self.defined_by_read(start, targets)
+        if self.at_word("branch") and self.at_call():
+            self.advance()
+            call = self.block_call(start, tuple(targets))
+            return replace(call, span=self.done(start, "the branch"))
         if not (self.at_word("op") and self.ahead().kind == "name"):
             raise self.no_definition(targets[0])
         self.advance()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeGuard
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
@@ -18,6 +19,7 @@ from openinfer.compiler.frontend.syntax import (
     CacheReset,
     CacheStep,
     CacheWrite,
+    Declaration,
     Dep,
     Expr,
     Literal,
@@ -52,8 +54,13 @@ _CACHE_WORDS = ("read", "write", "increment", "decrement", "reset")
 class NodeParser(FirstEditionParser):
     """One method for each kind of statement; `nodes` reads a whole body and recovers."""
 
-    def body(self, what: str, *, outermost: bool) -> tuple[tuple[Node, ...], Span]:
-        """`{ … }`: its nodes, and the span of the closing brace."""
+    def body(
+        self, what: str, *, outermost: bool, declared: list[Declaration] | None = None
+    ) -> tuple[tuple[Node, ...], Span]:
+        """`{ … }`: its nodes, and the span of the closing brace.
+
+        In a block with parameters, `constant { … }` may stand in front: what it declares goes to `declared`.
+        """
         opened = self.previous
         with self.nested("blocks"):
             if brace := self.accept("{"):
@@ -62,11 +69,19 @@ class NodeParser(FirstEditionParser):
                 stop = self.complain(f"`{{` to open {what}", code="OI0116", fix="open it with `{`")
                 if not self.at("name"):
                     raise stop  # else only the brace is missing: the body follows
+            while declared is not None and self.at_word(*SECTION_WORDS):
+                if self.ahead().kind != "{":
+                    break
+                declared += self.block_section()
             found = self.nodes(outermost)
         if close := self.accept("}"):
             self.note_closed(what, opened, close.span)
             return found, close.span
         return found, self.never_closed(what, opened)
+
+    def block_section(self) -> list[Declaration]:
+        """`constant { … }` in a block with parameters."""
+        raise NotImplementedError
 
     def nodes(self, outermost: bool) -> tuple[Node, ...]:
         found: list[Node] = []
@@ -94,7 +109,7 @@ class NodeParser(FirstEditionParser):
     def at_section_or_block(self) -> bool:
         """Whether a new section or block starts here although the last one is not closed."""
         if self.at_word("block"):
-            return self.ahead().kind == "name" and self.ahead(2).text in ("{", "with")
+            return self.ahead().kind == "name" and self.ahead(2).text in ("{", "with", "(")
         return self.at_word(*SECTION_WORDS, *FIRST_EDITION_SECTIONS) and self.ahead().kind == "{"
 
     def node(self) -> Node:
@@ -251,6 +266,9 @@ class NodeParser(FirstEditionParser):
         return Op(name, operands, settings, tuple(outputs), hints, self.done(start, "the op"))
 
     def branch(self, start: Span) -> Node:
+        if self.at_call():
+            call = self.block_call(start, ())
+            return replace(call, span=self.done(start, "the branch"))
         first = self.ref("a block name")
         usage = "branch expects one target block, or a condition and two target blocks"
         if self.at(";", "}") or self.on_new_line():

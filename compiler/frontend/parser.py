@@ -24,6 +24,7 @@ from openinfer.compiler.frontend.syntax import (
     Declaration,
     Literal,
     Name,
+    Parameter,
     Program,
     Section,
     Setting,
@@ -155,6 +156,23 @@ class _Parser(NodeParser):
 
     def section(self, memory: str) -> None:
         start = self.advance().span
+        section = Section(memory, tuple(self.declarations(memory)), start)
+        self.program.sections.append(section)
+        self.program.items.append(section)
+
+    def block_section(self) -> list[Declaration]:
+        start = self.advance()
+        if start.text != "constant":
+            self.report.error(
+                "OI0274",
+                start.span,
+                f"a block declares constants, no `{start.text}` variables",
+                fix="declare them at the top of the program",
+            )
+        return self.declarations("constant")
+
+    def declarations(self, memory: str) -> list[Declaration]:
+        """`{ … }`: the declarations of a section."""
         opened = self.expect("{", f"`{{` to open section `{memory}`", code="OI0116").span
         declarations: list[Declaration] = []
         while not self.at("}", "end") and not self.at_section_or_block():
@@ -165,11 +183,9 @@ class _Parser(NodeParser):
                 self.recover(begin)
             if self.position == begin:
                 self.skip()
-        section = Section(memory, tuple(declarations), start)
-        self.program.sections.append(section)
-        self.program.items.append(section)
         if not self.accept("}"):
             self.never_closed(f"section `{memory}`", opened)
+        return declarations
 
     def declaration(self, memory: str) -> Declaration:
         name = self.expect_name("a variable declaration", fix="NAME: f32[B, D];")
@@ -274,8 +290,11 @@ class _Parser(NodeParser):
         begin = self.position
         name = Name("?", start)
         hints: tuple[Setting, ...] = ()
+        parameters: tuple[Parameter, ...] | None = None
         try:
             name = self.expect_name("a name for the block", fix="block entry { … }")
+            parameters = () if self.at("(") else None
+            parameters = self.parameters()
             hints = self.hints()
             if not self.at("{", "name"):
                 raise self.complain(f"`{{` to open block `{name.text}`", code="OI0116")
@@ -283,7 +302,10 @@ class _Parser(NodeParser):
             if not self.recover_to_body(begin):
                 raise
         header = start.to(self.previous)
-        nodes, close = self.body(f"block `{name.text}`", outermost=True)
-        block = Block(name, hints, nodes, header, close, close.stop > close.start)
+        declared: list[Declaration] | None = None if parameters is None else []
+        nodes, close = self.body(f"block `{name.text}`", outermost=True, declared=declared)
+        closed = close.stop > close.start
+        constants = tuple(declared or ())
+        block = Block(name, hints, nodes, header, close, closed, parameters, constants)
         self.program.blocks.append(block)
         self.program.items.append(block)

@@ -76,8 +76,14 @@ def print_program(module: ModuleOp, style: Style = Style()) -> str:
                 if section:
                     parts.append("}\n\n")
                     section = ""
-                parts.append(f"block {op.block_name.data}{_hints(op.hints)} {{\n")
-                parts += _lines(op.body.block.ops, 1, style)
+                parts.append(f"block {op.block_name.data}{_parameters(op)}{_hints(op.hints)} {{\n")
+                constants = [one for one in op.body.block.ops if isinstance(one, graph.VariableOp)]
+                if constants:
+                    parts.append(f"{_INDENT}constant {{\n")
+                    parts += [f"{2 * _INDENT}{_variable(one)}\n" for one in constants]
+                    parts.append(f"{_INDENT}}}\n\n")
+                rest = [one for one in op.body.block.ops if not isinstance(one, graph.VariableOp)]
+                parts += _lines(rest, 1, style)
                 parts.append("}\n\n")
             case graph.PackageSizeOp() | graph.PackageTensorOp() | graph.PackageValueOp():
                 # What is known of the package is no part of the program.
@@ -135,6 +141,8 @@ def statement_text(op: Operation, style: Style) -> str:
                 targets = f"{op.then_block.data} {op.else_block.data}"
                 return f"branch {ref_text(op.condition)} {targets};"
             return f"branch {op.then_block.data};"
+        case graph.CallOp():
+            return _block_call(op, style.nested)
         case graph.BarrierOp():
             return "barrier;"
         case graph.DepOp():
@@ -182,6 +190,33 @@ def _inner(op: Operation, nested: Nested) -> str:
         return f"{part[0].text}[{part[1]}]"
     assert isinstance(op, graph.OpOp)
     return _call(op, nested)
+
+
+def _block_call(op: graph.CallOp, nested: Nested) -> str:
+    """`y = branch conv(relu(x), "layer1.0", stride=2);`"""
+    inside = nested.get(op, {})
+    given: list[str] = []
+    for place, value in enumerate(op.inputs):
+        if place in inside:
+            given.append(_inner(inside[place], nested))
+        elif isinstance(value, graph.RefAttr | graph.LiteralAttr):
+            given.append(operand_text(value))
+        else:
+            given.append(_value(value))
+    given += [f"{name}={_value(value)}" for name, value in op.settings.data.items()]
+    targets = ", ".join(ref_text(ref) for ref in op.outputs)
+    return f"{f'{targets} = ' if targets else ''}branch {op.block_name.data}({', '.join(given)});"
+
+
+def _parameters(op: graph.BlockOp) -> str:
+    if op.parameters is None:
+        return ""
+    defaults = op.defaults.data if op.defaults is not None else {}
+    shown = [
+        f"{name}={_value(defaults[name])}" if name in defaults else name
+        for name in op.parameter_names
+    ]
+    return f"({', '.join(shown)})"
 
 
 def _cache_step(op: graph.CacheStepOp) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.lowering.program import report
 from openinfer.lowering.program.places import Place
 from openinfer.runtime.errors import Location
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from openinfer.runtime.errors import Location
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 class Span(NamedTuple):

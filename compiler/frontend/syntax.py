@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openinfer.compiler.frontend.source import Span
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,18 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class BlockCall:
+    """`y = branch conv(x, "layer1.0", stride=2);`"""
+
+    block: Name
+    inputs: tuple[Operand | Expr, ...]
+    """Texts, too, and sizes such as `n + 1`."""
+    settings: tuple[Setting, ...]
+    outputs: tuple[Ref, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class Barrier:
     span: Span
 
@@ -316,7 +329,7 @@ class Broken:
 
 
 Node = (
-    Assign | Op | Branch | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
+    Assign | Op | Branch | BlockCall | Barrier | Dep | Transfer | Loop | Scope | Return | Yield | Await
     | CacheRead | CacheWrite | CacheStep | CacheReset | SizeDefinition | Broken
 )  # fmt: skip
 
@@ -330,6 +343,14 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """`path` or `stride=1` of a block."""
+
+    name: Name
+    default: Value | None
+
+
+@dataclass(frozen=True)
 class Block:
     name: Name
     hints: tuple[Setting, ...]
@@ -339,6 +360,10 @@ class Block:
     """The closing brace."""
     closed: bool = True
     """Whether the brace is there."""
+    parameters: tuple[Parameter, ...] | None = None
+    """None when no parentheses were written."""
+    declarations: tuple[Declaration, ...] = ()
+    """Constants of each call."""
 
 
 Item = Section | Block | SizeDefinition | SizeBound

@@ -27,6 +27,7 @@ from openinfer.compiler.graph_json.write_values import (
     value_json,
 )
 from openinfer.dialects import graph
+from openinfer.lowering.locations import place_of
 from openinfer.lowering.program.nodes import Body, NodeInfo, body_of, number_nodes
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
@@ -84,8 +85,9 @@ class _Writer:
 
     def place(self, op: Operation, found: dict[str, Plain]) -> dict[str, Plain]:
         """Adds where an op stands, when that is asked for and known."""
-        if self.locations and isinstance(op.location, FileLineColLoc):
-            found["location"] = [op.location.line.data, op.location.column.data]
+        where = place_of(op.location) if self.locations else None
+        if where is not None:
+            found["location"] = [where.line.data, where.column.data]
         return found
 
     def variable(self, op: graph.VariableOp) -> Plain:

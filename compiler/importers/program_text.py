@@ -17,6 +17,7 @@ from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
     CacheReadOp,
+    CallOp,
     LoopOp,
     OpOp,
     PackageSizeOp,
@@ -26,11 +27,12 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.lowering.graph.imports.meaning import same_program
-from openinfer.lowering.graph.imports.name_values import give_names
+from openinfer.lowering.graph.imports.name_values import give_names, scopes
 from openinfer.lowering.graph.imports.names_of import read_names, taken_names, written_names
 from openinfer.lowering.graph.imports.provenance import provenance_of
 from openinfer.lowering.graph.infer_types import with_types
 from openinfer.runtime.errors import ProgramError
+from openinfer.runtime.packages.base import Package
 from openinfer.runtime.sizes import Size, SizeLike
 
 _WEIGHTS = ("_w", "_b", "_weight", "_bias")
@@ -39,16 +41,23 @@ _FEWEST = 2
 """A module with fewer statements stands in the paragraph of another."""
 
 
-def program_text(module: ModuleOp, *, comments: bool = False, title: str = "") -> str:
-    """The text of a module whose ops know where they come from, in the layout of `openinfer fmt`."""
+def program_text(
+    module: ModuleOp,
+    package: Package | None = None,
+    *,
+    comments: bool = False,
+    title: str = "",
+) -> str:
+    """The text of a module whose ops know where they come from, in the layout of `openinfer fmt`. The package
+    says the shapes that the module leaves open."""
     implied = _implied(module)
     while True:
         style = Style(short=True, implied=implied)
-        wrong = _other_types(module, print_program(module, style), implied)
+        wrong = _other_types(module, print_program(module, style), implied, package)
         if not wrong:
             break
         implied -= wrong
-    module, style = _with_operands(module, Style(short=True, implied=implied))
+    module, style = _with_operands(module, Style(short=True, implied=implied), package)
     layout = _Paragraphs(comments, style)
     for block in module.body.ops:
         if isinstance(block, BlockOp):
@@ -62,7 +71,9 @@ def program_text(module: ModuleOp, *, comments: bool = False, title: str = "") -
 # Ops that are operands
 
 
-def _with_operands(module: ModuleOp, plain: Style) -> tuple[ModuleOp, Style]:
+def _with_operands(
+    module: ModuleOp, plain: Style, package: Package | None
+) -> tuple[ModuleOp, Style]:
     """A copy of the module, and its style with the ops that a person would write as operands; both as they
     are where nothing can be proven equal. What stays has the names that the others leave free."""
     read = {
@@ -74,7 +85,8 @@ def _with_operands(module: ModuleOp, plain: Style) -> tuple[ModuleOp, Style]:
     # Entries of a table that are read where they stand have a length that no declaration says.
     for own in dict.fromkeys([frozenset(plain.implied) | read, frozenset(plain.implied)]):
         changed, style = _nested(module, plain, own)
-        if style.nested and _reads_the_same(module, before, print_program(changed, style)):
+        text = print_program(changed, style) if style.nested else ""
+        if style.nested and _reads_the_same(module, before, text, package):
             return changed, style
     return module, plain
 
@@ -84,15 +96,18 @@ def _nested(module: ModuleOp, plain: Style, own: frozenset[str]) -> tuple[Module
     changed = module.clone()
     nested = nested_operands(changed, own, *_taste(changed, plain))
     inside = {one for inner in nested.values() for one in inner.values()}
-    shown = {
-        name
-        for op in changed.walk()
-        if op not in inside and not op.regions and not isinstance(op, AssignOp)
-        for name in written_names(op)
-    }
-    hidden = {name for op in inside for name in written_names(op)} - shown
+    hidden: dict[str, set[str]] = {}
+    for scope, blocks in scopes(changed).items():
+        ops = [op for block in blocks for op in block.walk()]
+        shown = {
+            name
+            for op in ops
+            if op not in inside and not op.regions and not isinstance(op, AssignOp)
+            for name in written_names(op)
+        }
+        hidden[scope] = {n for op in ops if op in inside for n in written_names(op)} - shown
     names = give_names(changed, hidden)
-    implied = {names.get(name, name) for name in hidden | set(plain.implied)}
+    implied = {names.get(name, name) for name in hidden[""] | set(plain.implied)}
     return changed, Style(short=True, implied=implied, nested=nested)
 
 
@@ -127,7 +142,7 @@ def _taste(module: ModuleOp, style: Style) -> tuple[Telling, Callable[[Operation
     return telling, length
 
 
-def _reads_the_same(module: ModuleOp, first: str, second: str) -> bool:
+def _reads_the_same(module: ModuleOp, first: str, second: str, package: Package | None) -> bool:
     """Whether two texts with the sizes of a module mean the same."""
     sizes = [op for op in module.body.ops if isinstance(op, PackageSizeOp)]
     known = {op.size.data: op.value.data.constant or 0 for op in sizes}
@@ -137,7 +152,7 @@ def _reads_the_same(module: ModuleOp, first: str, second: str) -> bool:
         if parsed is None:
             return False
         try:
-            parsed = with_types(parsed, None, known)
+            parsed = with_types(parsed, package, known)
         except ProgramError:
             return False
         if parsed.body.block.first_op is not None:
@@ -154,11 +169,11 @@ def _implied(module: ModuleOp) -> set[str]:
     """Temporaries that are written by an op before anything else is done with them."""
     seen: set[str] = set()
     found: set[str] = set()
-    for block in module.body.ops:
-        for op in block.walk() if isinstance(block, BlockOp) else ():
+    for block in scopes(module)[""]:
+        for op in block.walk():
             if op.regions or isinstance(op, AssignOp):
                 continue
-            if isinstance(op, OpOp | CacheReadOp):
+            if isinstance(op, OpOp | CacheReadOp | CallOp):
                 written = {ref.variable.data for ref in op.writes() if not ref.bracketed.data}
                 if not written & (read_names(op) | seen):
                     found |= written
@@ -168,7 +183,9 @@ def _implied(module: ModuleOp) -> set[str]:
     return found & {op.variable.data for op in assigned}
 
 
-def _other_types(module: ModuleOp, text: str, implied: Collection[str]) -> set[str]:
+def _other_types(
+    module: ModuleOp, text: str, implied: Collection[str], package: Package | None
+) -> set[str]:
     """Implied temporaries that get another type than they have; all where the text is refused."""
     parsed = parse_text(text).module
     if parsed is None:
@@ -179,7 +196,7 @@ def _other_types(module: ModuleOp, text: str, implied: Collection[str]) -> set[s
         if isinstance(op, PackageSizeOp)
     }
     try:
-        parsed = with_types(parsed, None, sizes)
+        parsed = with_types(parsed, package, sizes)
     except ProgramError:
         return set(implied)
     ours, theirs = _types(module, sizes), _types(parsed, sizes)
@@ -228,7 +245,7 @@ class _Paragraphs:
     def read(self, ops: Sequence[Operation], prefix: str = "") -> None:
         """Paragraphs of a body: what one part of the module at `prefix` does; bodies of loops in it, too."""
         inside = {one for inner in self.style.nested.values() for one in inner.values()}
-        shown = [op for op in ops if not isinstance(op, AssignOp) and op not in inside]
+        shown = [op for op in ops if not isinstance(op, AssignOp | VariableOp) and op not in inside]
         common = prefix or _common_prefix([provenance_of(op).module for op in shown])
         groups = _joined([_group(provenance_of(op).module, common) for op in shown], shown)
         said = ""
@@ -242,7 +259,7 @@ class _Paragraphs:
             ):
                 if not isinstance(op, ReturnOp):
                     lines.append("")
-            if self.comments and isinstance(op, OpOp | LoopOp | TransferOp):
+            if self.comments and isinstance(op, OpOp | LoopOp | TransferOp | CallOp):
                 for comment in dict.fromkeys(map(_comment, self._parts(op))):
                     if comment and comment != said:
                         lines.append(f"// {comment}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from xdsl.context import Context
@@ -19,6 +20,7 @@ from openinfer.compiler.registry import PASSES, load, make_context
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
+    CallOp,
     LoopOp,
     OpOp,
     PackageSizeOp,
@@ -30,7 +32,8 @@ from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.lowering.graph.imports.name_sizes import SIZES
 from openinfer.lowering.graph.imports.names_of import taken_names
 from openinfer.lowering.graph.imports.notes import collecting_notes
-from openinfer.lowering.graph.imports.tensors import using_tensors
+from openinfer.lowering.graph.imports.tensors import tensors, using_tensors
+from openinfer.lowering.program.check_calls import without_calls
 from openinfer.lowering.program.sources import member_indices, package_name, pattern_of
 from openinfer.runtime.packages.base import Package
 from openinfer.runtime.packages.memory import MemoryPackage
@@ -48,6 +51,11 @@ NAME = ("reuse-names", "name-parameters", "name-sizes", "name-values")
 """Passes that make it legible."""
 ROLL = "roll-layers"
 OUTLINE = "outline-modules"
+BLOCKS = "outline-blocks"
+_SHORTER = 5
+"""Lines by which blocks with parameters make a text shorter, or more."""
+_SURELY = 0.7
+"""The part of statements and declarations that is left where they surely do."""
 
 
 def readable(
@@ -62,34 +70,65 @@ def readable(
 
     The package has the tensors that the program reads, and those sizes of the configuration that it names;
     tensors are borrowed. The same model gives the same text. `comments` say module and source line of each
-    statement, `roll` makes loops of equal layers, `stateful` adds a cache to a causal decoder. Raises
-    ProgramError where the program has a mistake, and what a pass refuses.
+    statement, `roll` makes loops and blocks of what is equal, `stateful` adds a cache to a causal decoder.
+    Raises ProgramError where the program has a mistake, and what a pass refuses.
     """
     module = imported.module.clone()
-    tensors = dict(imported.tensors)
+    held = dict(imported.tensors)
     report = Report(imported.source, imported.calls, _statements(module))
     shorter = [ROLL] if roll else []
     shorter += [STATEFUL] if stateful else []
     shorter += [OUTLINE] if roll else []
-    names = [*SIMPLIFY, *shorter, *NAME]
     context = make_context()
-    with using_tensors(tensors):
-        for name in names:
-            if name == "name-sizes":
-                _give_sizes(module, imported.metadata)
+    heading = title or _title(imported)
+    with using_tensors(held):
+        for name in (*SIMPLIFY, *shorter):
             _apply(name, module, context, report)
+        plain, without = module.clone(), replace(report, steps=[*report.steps])
+        if roll:
+            _apply(BLOCKS, module, context, report)
+        text, package = _named(module, imported, context, report, comments, heading)
+        if _blocks_may_be_longer(plain, module):
+            other = _named(plain, imported, context, without, comments, heading)
+            if other[0].count("\n") < text.count("\n") + _SHORTER:
+                (text, package), module, report = other, plain, without
+    _count(report, text, module, package)
+    graph = Graph(text, f"{imported.source or 'imported'}.oi")
+    graph.check()
+    return graph, package, report
+
+
+def _blocks_may_be_longer(plain: ModuleOp, module: ModuleOp) -> bool:
+    """Whether it takes both texts to know that blocks make one shorter: ops may be operands in the other."""
+    if not any(isinstance(op, CallOp) for op in module.walk()):
+        return False
+    before, after = (
+        sum(_is_statement(op) or isinstance(op, VariableOp) for op in one.walk())
+        for one in (plain, module)
+    )
+    return after > _SURELY * before
+
+
+def _named(
+    module: ModuleOp,
+    imported: Imported,
+    context: Context,
+    report: Report,
+    comments: bool,
+    title: str,
+) -> tuple[str, Package]:
+    """Gives a program its names: its text, and what it reads of the model."""
+    for name in NAME:
+        if name == "name-sizes":
+            _give_sizes(module, imported.metadata)
+        _apply(name, module, context, report)
     sizes = {
         op.size.data: op.value.data.constant or 0
         for op in module.body.ops
         if isinstance(op, PackageSizeOp)
     }
-    used = _used(module, tensors)
-    package = MemoryPackage(OinfContent(dict(sizes), {}, used))
-    text = program_text(module, comments=comments, title=title or _title(imported))
-    _count(report, text, module, package)
-    graph = Graph(text, f"{imported.source or 'imported'}.oi")
-    graph.check()
-    return graph, package, report
+    package = MemoryPackage(OinfContent(dict(sizes), {}, _used(module, tensors())))
+    return program_text(module, package, comments=comments, title=title), package
 
 
 def _apply(name: str, module: ModuleOp, context: Context, report: Report) -> None:
@@ -120,19 +159,19 @@ def _give_sizes(module: ModuleOp, metadata: Mapping[str, Any]) -> None:
                 module.body.block.insert_op_before(PackageSizeOp(name, value), first)
 
 
-def _used(module: ModuleOp, tensors: Mapping[str, Any]) -> dict[str, Any]:
+def _used(module: ModuleOp, held: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors that declarations name."""
     found: dict[str, Any] = {}
-    for op in module.body.ops:
+    for op in without_calls(module).body.ops:
         if not isinstance(op, VariableOp):
             continue
         pattern = pattern_of(op)
         if pattern is None:
             name = package_name(op)
-            if name in tensors:
-                found[name] = tensors[name]
+            if name in held:
+                found[name] = held[name]
             continue
-        for name, value in tensors.items():
+        for name, value in held.items():
             if member_indices(pattern, name) is not None:
                 found[name] = value
     return found
@@ -158,7 +197,7 @@ def _title(imported: Imported) -> str:
 
 def _count(report: Report, text: str, module: ModuleOp, package: Package) -> None:
     report.lines = text.count("\n")
-    report.declarations = sum(isinstance(op, VariableOp) for op in module.body.ops)
+    report.declarations = sum(isinstance(op, VariableOp) for op in module.walk())
     report.statements = _statements(module)
     report.loops = sum(isinstance(op, LoopOp) for op in module.walk())
     infos = package.tensors.values()

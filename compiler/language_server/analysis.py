@@ -18,7 +18,9 @@ from openinfer.compiler.model_mistakes import all_mistakes
 from openinfer.compiler.tools.inspecting.facts import program_facts
 from openinfer.compiler.tools.program_argument import package_beside
 from openinfer.compiler.unfilled import unfilled_warnings
+from openinfer.dialects.graph import AssignOp, OpOp, VariableOp
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.locations import calls_around, own_name
 from openinfer.lowering.program.check import check_program
 from openinfer.lowering.program.unfilled import unfilled_constants, used_tensors
 from openinfer.lowering.program.view import ProgramView
@@ -87,6 +89,10 @@ class Findings:
         default_factory=dict[str, "tuple[int | None, str]"]
     )
     """Value, and where it comes from."""
+    locals: dict[tuple[str, str], dict[str, Variable]] = field(
+        default_factory=dict[tuple[str, str], "dict[str, Variable]"]
+    )
+    """By block with parameters and name there: what the variable is in each call."""
     tensors: tuple[Tensor, ...] = ()
     package_names: frozenset[str] = frozenset()
     """The sizes and metadata entries of the package."""
@@ -101,7 +107,7 @@ class Analysis:
         """`file` is the path of the text; it need not exist. `before` is an earlier version of it."""
         self.source = Source(text, file)
         self.setup = setup or Setup()
-        self._before = before.findings.variables if before is not None else {}
+        self._before = before.findings if before is not None else Findings([])
 
     @cached_property
     def positions(self) -> Positions:
@@ -194,10 +200,12 @@ class Analysis:
         if not any(d.severity == "error" for d in found.diagnostics):
             return
         declared = {d.symbol.name for d in self.words.definitions if d.symbol.kind == "variable"}
-        for name, old in self._before.items():
+        for name, old in self._before.variables.items():
             new = found.variables.get(name)
             if name in declared and (new is None or new.dtype == "_"):
                 found.variables[name] = old
+        for key, calls in self._before.locals.items():
+            found.locals.setdefault(key, calls)
 
     def _all_mistakes(self, result: ParseResult, package: Package | None) -> list[Diagnostic]:
         return all_mistakes(result, package, self.setup.sizes).diagnostics
@@ -244,6 +252,7 @@ class Analysis:
                 return
         for row in [*facts["variables"], *facts["temporaries"]]:
             findings.variables[row["name"]] = _variable(row, with_model=package is not None)
+        self._local_types(module, findings)
         for row in facts["sizes"]:
             origin = row["from"] if row["value"] is not None or "--size" not in row["from"] else ""
             findings.sizes[row["name"]] = (row["value"], origin)
@@ -255,6 +264,28 @@ class Analysis:
         for name in self.words.sizes():
             if name in values:
                 findings.sizes.setdefault(name, (values[name], ""))
+
+    @staticmethod
+    def _local_types(module: ModuleOp, findings: Findings) -> None:
+        """The types of what blocks with parameters have for themselves, in each call."""
+        made: set[str] = set()
+        for op in module.walk():
+            calls = calls_around(op.location)
+            if not calls:
+                continue
+            if isinstance(op, VariableOp | AssignOp):
+                variable = op.variable.data
+                made.add(variable)
+            elif isinstance(op, OpOp) and own_name(op.location):
+                variable = op.outputs.data[0].variable.data  # the result of the call
+            else:
+                continue
+            if variable in findings.variables:
+                key = calls[-1].block, own_name(op.location)
+                found = findings.locals.setdefault(key, {})
+                found[str(calls[-1])] = findings.variables[variable]
+        for name in made:
+            findings.variables.pop(name, None)
 
 
 def _variable(row: Mapping[str, Any], *, with_model: bool) -> Variable:

@@ -32,6 +32,7 @@ _OF_SYMBOLS = {
     "size": "parameter",
     "index": "parameter",
     "slot": "parameter",
+    "parameter": "parameter",
     "block": "namespace",
     "label": "namespace",
     "loop": "namespace",

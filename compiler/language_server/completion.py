@@ -11,6 +11,8 @@ from openinfer.compiler.frontend.parse_nodes import SECTION_WORDS
 from openinfer.compiler.language_server import terms
 from openinfer.compiler.language_server.analysis import Analysis
 from openinfer.compiler.language_server.hover import default_text, op_text, setting_doc, signature
+from openinfer.compiler.language_server.reading import DEFINING
+from openinfer.compiler.language_server.symbols import Definition
 from openinfer.dialects import opset
 from openinfer.dialects.opset import SIZE_KINDS, Setting
 from openinfer.runtime.dtypes import DTYPES
@@ -27,7 +29,8 @@ class Item:
 
     label: str
     kind: str
-    """"op", "setting", "variable", "size", "block", "keyword", "attribute", "dtype", "value" or "hint"."""
+    """"op", "setting", "variable", "parameter", "size", "block", "keyword", "attribute", "dtype", "value" or
+    "hint"."""
     detail: str = ""
     doc: str = ""
     insert: str = ""
@@ -83,7 +86,7 @@ class _Completion:
         if not around:
             return self.at_top()
         enclosing = self.enclosing()
-        if around[0].kind == "section":
+        if around[-1].kind == "section":
             return self.in_section(enclosing)
         return self.in_block(enclosing)
 
@@ -95,7 +98,13 @@ class _Completion:
         return "//" in line or gap.count("/*") > gap.count("*/")
 
     def in_string(self) -> list[Item]:
-        """Names of tensors, in `@ref` and `@pattern`."""
+        """Names of tensors, in `@ref` and `@pattern`; behind a brace what may stand between braces."""
+        text = self.analysis.source.text[: self.offset]
+        if (
+            text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")[-1:]
+            == "{"
+        ):
+            return [*self.parameters(), *self.indices()]
         if self.text() != "(" or self.text(2) not in ("ref", "pattern"):
             return []
         tensors = self.analysis.findings.tensors
@@ -148,6 +157,8 @@ class _Completion:
         call = self.op_of(place) if bracket == "(" else None
         if call is not None:
             return self.in_call(call, place)
+        if bracket == "(" and place > 1 and self.before[place - 2].text == "branch":
+            return self.in_block_call(opener, place)
         if bracket == "[":
             return [*self.indices(), *self.size_items(), *self.scalars()]
         if bracket == "(":
@@ -167,7 +178,7 @@ class _Completion:
         if last in ("increment", "decrement"):
             return self.variables(memory="persistent")
         if last == "=":
-            return [_keyword("op"), _keyword("cache"), _keyword("effect")]
+            return [_keyword(word) for word in DEFINING]
         if self.at_start():
             return [*map(_keyword, terms.STATEMENTS), *self.variables(written=True)]
         if last in (*_REFS, ",") or self.previous_kind() == "name":
@@ -209,6 +220,30 @@ class _Completion:
         # Operands come before settings.
         return items if given else [*self.variables(), *items]
 
+    def in_block_call(self, block: str, place: int) -> list[Item]:
+        """The arguments of `branch BLOCK(…)`."""
+        if self.text() == "=":
+            return [*self.variables(), *self.indices(), *self.size_items()]
+        inside = self.before[place + 1 :]
+        given = {token.text for token, sign in pairwise(inside) if sign.text == "="}
+        items = [
+            Item(d.symbol.name, "parameter", self.written(d), insert=f"{d.symbol.name}=")
+            for d in self.words.parameters(block)
+            if d.symbol.name not in given
+        ]
+        if given:
+            return items
+        return [*self.variables(), *items, *self.indices(), *self.size_items()]
+
+    def written(self, definition: Definition) -> str:
+        """A definition as it is written."""
+        return self.analysis.source.text[definition.whole.start : definition.whole.stop]
+
+    def parameters(self) -> list[Item]:
+        """The parameters of the block that the place is in."""
+        made = self.words.parameters(self.words.local_at(self.offset))
+        return [Item(d.symbol.name, "parameter", self.written(d)) for d in made]
+
     def setting_values(self, setting: Setting | None) -> list[Item]:
         if setting is None:
             return [*self.scalars(), *self.size_items(), *_dtypes()]
@@ -225,18 +260,29 @@ class _Completion:
 
     def variables(self, *, written: bool = False, memory: str = "") -> list[Item]:
         """Variables and temporaries; with `written`, those that a statement may write."""
-        known = self.analysis.findings.variables
+        local = self.words.local_at(self.offset)
         items: dict[str, Item] = {}
+        if local and not written and not memory:
+            items = {item.label: item for item in self.parameters()}
         for made in self.words.definitions:
             name = made.symbol.name
             if made.symbol.kind != "variable" or made.name.start <= self.offset <= made.name.stop:
                 continue
             if (written and made.memory in _READ_ONLY) or (memory and made.memory != memory):
                 continue
-            variable = known.get(name)
-            detail = variable.type if variable is not None else made.type_text
-            items.setdefault(name, Item(name, "variable", detail, made.memory))
+            # A block with parameters has variables of its own; of others it sees those of the program.
+            if made.symbol.owner != local and (made.symbol.owner or not made.is_declared):
+                continue
+            items.setdefault(name, Item(name, "variable", self.type_of(made), made.memory))
         return list(items.values())
+
+    def type_of(self, made: Definition) -> str:
+        """The type of a variable, as far as it is known, in a block with parameters that of one call."""
+        known = self.analysis.findings
+        symbol = made.symbol
+        calls = known.locals.get((symbol.owner, symbol.name), {}).values()
+        variable = next(iter(calls), None) if symbol.owner else known.variables.get(symbol.name)
+        return variable.type if variable is not None else made.type_text
 
     def scalars(self) -> list[Item]:
         """Variables without dimensions, and those whose type is not known."""
@@ -267,8 +313,14 @@ class _Completion:
         return items
 
     def blocks(self) -> list[Item]:
-        found = [d.symbol.name for d in self.words.definitions if d.symbol.kind == "block"]
-        return [Item(name, "block") for name in found if name != "entry"]
+        found = [d for d in self.words.definitions if d.symbol.kind == "block"]
+        return [
+            Item(
+                d.symbol.name, "block", d.type_text, insert=f"{d.symbol.name}(" * bool(d.type_text)
+            )
+            for d in found
+            if d.symbol.name != "entry"
+        ]
 
 
 def _ops() -> list[Item]:

@@ -15,6 +15,8 @@ from openinfer.dialects import opset
 from openinfer.dialects.opset import OpSpec, Setting
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 
+_CALLS = 8
+"""So many calls of a block are listed."""
 _CODE = re.compile(r"OI0\d{3}")
 
 
@@ -64,8 +66,12 @@ def code_block(text: str) -> str:
 def _of_word(analysis: Analysis, word: Word) -> list[str]:
     symbol = analysis.words.symbol(word)
     match symbol.kind:
+        case "variable" if symbol.owner:
+            return _local(analysis, symbol)
         case "variable":
             return _variable(analysis, symbol)
+        case "parameter":
+            return [parameter_text(analysis, symbol)]
         case "index":
             return [f"`{symbol.name}`: loop index", *_declared(analysis, symbol)]
         case "slot":
@@ -84,8 +90,7 @@ def _of_word(analysis: Analysis, word: Word) -> list[str]:
         case "open":
             return ["`_`: a dimension that the value decides"]
         case "block":
-            made = analysis.words.definition(symbol)
-            return [f"block `{symbol.name}`" + ("" if made else ", which is not there")]
+            return [block_text(analysis, symbol.name)]
         case "loop":
             return [f"loop `{symbol.name}`"]
         case "attribute":
@@ -121,6 +126,43 @@ def _variable(analysis: Analysis, symbol: Symbol) -> list[str]:
         facts.append(f"{known.nbytes:,} bytes")
     facts.append(f"starts as {known.source}")
     return [code_block(f"{symbol.name}{indices}: {known.type}"), "; ".join(facts)]
+
+
+def _local(analysis: Analysis, symbol: Symbol) -> list[str]:
+    """A variable of a block with parameters: its type, and where calls differ those of the calls."""
+    made = analysis.words.definition(symbol)
+    assert made is not None
+    calls = analysis.findings.locals.get((symbol.owner, symbol.name), {})
+    types = list(dict.fromkeys(variable.type for variable in calls.values()))
+    shown = types[0] if len(types) == 1 else made.type_text or "_"
+    said = f"{made.memory} of block `{symbol.owner}`, anew for each call"
+    parts = [code_block(f"{symbol.name}: {shown}"), said]
+    if len(types) > 1:
+        lines = [f"- `{variable.type}` in `{call}`" for call, variable in calls.items()]
+        more = [f"- and {len(lines) - _CALLS} more"] if len(lines) > _CALLS else []
+        parts.append("\n".join([*lines[:_CALLS], *more]))
+    return parts
+
+
+def parameter_text(analysis: Analysis, symbol: Symbol) -> str:
+    """A parameter with its default."""
+    made = analysis.words.definition(symbol)
+    if made is None:
+        return f"block `{symbol.owner}` has no parameter `{symbol.name}`"
+    text = analysis.source.text[made.whole.start : made.whole.stop]
+    return f"{code_block(text)}\n\nparameter of block `{symbol.owner}`"
+
+
+def block_text(analysis: Analysis, name: str) -> str:
+    """A block with its parameters."""
+    made = analysis.words.definition(Symbol("block", name))
+    if made is None:
+        return f"block `{name}`, which is not there"
+    if not made.type_text:
+        return f"block `{name}`"
+    calls = sum(not word.defines for word in analysis.words.occurrences(made.symbol))
+    called = f"called in {calls} place{'s' if calls != 1 else ''}"
+    return f"{code_block(f'block {name}{made.type_text}')}\n\n{called}"
 
 
 def _declared(analysis: Analysis, symbol: Symbol) -> list[str]:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.language_server.analysis import Analysis
-from openinfer.compiler.language_server.symbols import Definition, Region, Symbol
+from openinfer.compiler.language_server.symbols import Definition, Region, Symbol, Word
+from openinfer.compiler.language_server.words import Words
 
-_RENAMED = ("variable", "index", "slot", "size", "block", "loop")
+_RENAMED = ("variable", "parameter", "index", "slot", "size", "block", "loop")
+_APART = ("block", "loop", "op", "setting", "attribute", "hint", "argument", "cache", "keyword")
+"""The roles of names that are no variable's, size's or index's."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
 
 
@@ -64,7 +67,7 @@ def renamed_span(analysis: Analysis, offset: int) -> Span:
     symbol = _symbol_at(analysis, offset)
     if word is None or symbol is None or symbol.kind not in _RENAMED:
         raise CannotRename(
-            "only variables, indices, sizes, blocks and loops have names of their own"
+            "only variables, parameters, indices, sizes, blocks and loops have names of their own"
         )
     if symbol == Symbol("block", "entry"):
         raise CannotRename("a step starts in `entry`: the name is fixed")
@@ -92,8 +95,9 @@ def rename(analysis: Analysis, offset: int, name: str) -> list[Edit]:
             d.symbol.kind == symbol.kind and d.symbol.name == name for d in words.definitions
         )
     else:
-        taken = any(w.text == name and w.role not in ("block", "loop", "op", "setting", "attribute",
-                    "hint", "argument", "cache", "keyword") for w in words.words)  # fmt: skip
+        taken = any(
+            w.text == name and w.role not in _APART and _meet(words, symbol, w) for w in words.words
+        )
     if taken:
         raise CannotRename(f"`{name}` is in use")
     if symbol.kind == "size" and symbol.name in findings.package_names:
@@ -104,6 +108,17 @@ def rename(analysis: Analysis, offset: int, name: str) -> list[Edit]:
         # The name is the link to the tensor of the package: it stays as `@ref`.
         edits.append(Edit(Span(made.whole.stop, made.whole.stop), f' @ref("{symbol.name}")'))
     return sorted(edits, key=lambda edit: edit.span)
+
+
+def _meet(words: Words, symbol: Symbol, word: Word) -> bool:
+    """Whether both are seen in one place: a block with parameters has names of its own."""
+    block = words.local_at(word.span.start)
+    if symbol.owner and symbol.kind in ("variable", "parameter"):
+        other = words.definition(words.symbol(word))
+        shared = other is None or other.is_declared or other.symbol.kind == "size"
+        return block == symbol.owner or (not block and shared)
+    made = words.definition(symbol)
+    return not block or symbol.kind != "variable" or (made is not None and made.is_declared)
 
 
 def _is_linked_by_name(analysis: Analysis, made: Definition) -> bool:
@@ -139,10 +154,12 @@ def _entry(analysis: Analysis, region: Region) -> Entry:
         if any(c.body.start <= made.name.start <= c.body.stop for c in region.inner):
             continue
         seen.add(made.symbol.name)
-        variable = known.get(made.symbol.name)
+        variable = None if made.symbol.owner else known.get(made.symbol.name)
         detail = variable.type if variable is not None else made.type_text
         inner.append(Entry(made.symbol.name, "variable", detail, made.whole, made.name))
     inner.sort(key=lambda entry: entry.whole)
     name = region.name or region.kind
     detail = region.kind if region.kind != "section" else ""
+    if region.definition is not None:
+        detail += region.definition.type_text
     return Entry(name, region.kind, detail, region.whole, region.label, tuple(inner))

@@ -13,8 +13,8 @@ from openinfer.compiler.frontend.lexer import Token
 from openinfer.compiler.frontend.parse_nodes import FIRST_EDITION_SECTIONS, READERS, SECTION_WORDS
 from openinfer.compiler.frontend.source import Source, Span
 from openinfer.compiler.language_server.symbols import Definition, Region, Symbol, Word
+from openinfer.compiler.language_server.token_reader import LITERALS, TokenReader
 from openinfer.dialects import opset
-from openinfer.lowering.program.sources import PLACEHOLDER
 
 SECTIONS = {
     **{word: word for word in SECTION_WORDS},
@@ -22,7 +22,6 @@ SECTIONS = {
     "constants": "constant",
 }
 """How a section may be called → its memory kind."""
-LITERALS = ("true", "false", "inf", "nan")
 _DEEPEST = 64
 """Bodies inside each other, of which the frontend takes half as many; what is deeper counts as flat."""
 _BEHIND = {
@@ -32,65 +31,21 @@ _BEHIND = {
     ".": ("cache",),
 }
 """What may stand behind the first word of a statement."""
+DEFINING = ("op", "effect", "cache", "branch")
+"""What may stand behind the `=` of a definition."""
 
 
-class Reader:
-    """Walks over the tokens once: `run`, then `words`, `definitions`, `regions` and `loops` are there."""
+class Reader(TokenReader):
+    """Walks over the tokens once: `run`, then `words`, `definitions`, `regions`, `loops` and `locals` are
+    there."""
 
     def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
-        self.text = source.text
-        self.tokens = tokens
-        self.position = 0
-        self.words: list[Word] = []
-        self.definitions: list[Definition] = []
+        super().__init__(source, tokens)
         self.regions: list[Region] = []
         self.loops: list[tuple[Span, Definition]] = []
-        self.block = ""
+        self.locals: list[tuple[Span, str]] = []
+        """The blocks with parameters, from the first parameter to the closing brace."""
         self.depth = 0
-
-    # Looking and taking.
-
-    def ahead(self, count: int = 0) -> Token:
-        return self.tokens[min(self.position + count, len(self.tokens) - 1)]
-
-    def at(self, *texts: str) -> bool:
-        return self.ahead().text in texts and self.ahead().kind != "string"
-
-    @property
-    def ended(self) -> bool:
-        return self.ahead().kind == "end"
-
-    @property
-    def behind(self) -> int:
-        """Where the token before ends."""
-        return self.tokens[self.position - 1].span.stop if self.position else 0
-
-    def take(self) -> Token:
-        token = self.ahead()
-        self.position += not self.ended
-        return token
-
-    def accept(self, text: str) -> bool:
-        found = self.at(text)
-        self.position += found
-        return found
-
-    def on_new_line(self) -> bool:
-        return "\n" in self.text[self.behind : self.ahead().span.start]
-
-    def word(self, role: str, owner: str = "", *, defines: bool = False) -> Token | None:
-        """Takes a name with its role; None when there is none."""
-        if self.ahead().kind != "name":
-            return None
-        token = self.take()
-        self.words.append(Word(token.span, role, token.text, owner, defines))
-        return token
-
-    def define(self, kind: str, token: Token, owner: str = "", memory: str = "") -> Definition:
-        symbol = Symbol(kind, token.text, owner)
-        made = Definition(symbol, token.span, token.span, memory, block=self.block)
-        self.definitions.append(made)
-        return made
 
     # The program.
 
@@ -99,12 +54,18 @@ class Reader:
             begin = self.position
             if not self.item():
                 self.position = begin + 1
+        # What a block with parameters writes is its own, unless the program declares it.
+        shared = {d.symbol.name for d in self.definitions if not d.symbol.owner and d.is_declared}
+        self.definitions = [
+            d for d in self.definitions
+            if d.symbol.name not in shared or d.symbol.owner == "" or d.memory != "temporary"
+        ]  # fmt: skip
 
     def item(self) -> bool:
         """A section, a block, or the declaration of a size."""
         token, following = self.ahead(), self.ahead(1)
         if token.text in SECTIONS and following.text == "{":
-            self.section()
+            self.regions.append(self.section())
         elif token.text == "block" and following.kind == "name":
             self.top_block()
         elif token.text == "size" and (following.kind == "name" or self.at_bound(1)):
@@ -122,7 +83,7 @@ class Reader:
         column = token.span.start - (self.text.rfind("\n", 0, token.span.start) + 1)
         return token.text == "block" and following.kind == "name" and column == 0
 
-    def section(self) -> None:
+    def section(self) -> Region:
         label = self.take()
         self.words.append(Word(label.span, "keyword", label.text))
         opened = self.take()
@@ -133,7 +94,7 @@ class Reader:
         body = Span(opened.span.stop, self.ahead().span.start)
         self.accept("}")
         whole = Span(label.span.start, self.behind)
-        self.regions.append(Region("section", label.text, label.span, whole, body))
+        return Region("section", label.text, label.span, whole, body)
 
     def declaration(self, memory: str) -> None:
         name = self.word("variable", defines=True)
@@ -168,8 +129,8 @@ class Reader:
         """Of an attribute, to behind the `)`."""
         while self.more() and not self.at_declaration() and not self.accept(")"):
             token = self.ahead()
-            if attribute == "pattern":
-                self.placeholders("slot", owner)
+            if attribute == "pattern" or (attribute == "ref" and self.local):
+                self.placeholders("value" if self.local else "slot", owner)
             if attribute in ("ref", "layout", "quant") or token.kind != "name":
                 self.take()
             elif attribute in ("auto_dim", "fixed") and self.ahead(-1).text != "=":
@@ -180,14 +141,6 @@ class Reader:
                 self.word("keyword")
             else:
                 self.word("value", owner)
-
-    def placeholders(self, role: str, owner: str = "") -> None:
-        """The names in braces of a string, if one stands here."""
-        token = self.ahead()
-        if token.kind == "string":
-            for place in PLACEHOLDER.finditer(token.text):
-                start = token.span.start + place.start(1)
-                self.words.append(Word(Span(start, start + len(place[1])), role, place[1], owner))
 
     def type(self, owner: str = "") -> str:
         """`f32[B, D]`; its text."""
@@ -215,18 +168,45 @@ class Reader:
         assert name is not None
         made = self.define("block", name)
         self.block = name.text
+        begin = self.behind
+        if self.at("("):
+            self.local = name.text
+            self.parameters()
+            made.type_text = self.text[begin : self.behind]
         self.hints()
         region = Region("block", name.text, name.span, name.span, name.span, made)
-        self.body(region, start.span.start)
+        self.body(region, start.span.start, outermost=True)
         made.whole = region.whole
-        self.block = ""
+        if self.local:
+            self.locals.append((Span(begin, self.behind), name.text))
+        self.block = self.local = ""
         self.regions.append(region)
 
-    def body(self, region: Region, start: int) -> None:
+    def parameters(self) -> None:
+        """`(x, path, stride=1)` behind the name of a block."""
+        self.take()
+        while self.more() and not self.accept(")"):
+            start = self.ahead().span.start
+            name = self.word("parameter", self.block, defines=True)
+            if name is None:
+                self.take()
+                continue
+            made = self.define("parameter", name, self.block)
+            if self.accept("="):
+                while self.more() and not self.at(",", ")"):
+                    self.value()
+            made.whole = Span(start, self.behind)
+            self.accept(",")
+
+    def body(self, region: Region, start: int, *, outermost: bool = False) -> None:
         """`{ … }`, or nothing where there is no brace."""
         opened = self.depth < _DEEPEST and self.accept("{")
         self.depth += 1
         begin = self.behind
+        while opened and outermost and self.local and self.at(*SECTIONS):
+            if self.ahead(1).text != "{":
+                break
+            region.inner.append(self.section())
         while opened and not self.ended and not self.at("}") and not self.at_item():
             here = self.position
             self.statement(region)
@@ -243,9 +223,9 @@ class Reader:
         token, following = self.ahead(), self.ahead(1)
         if token.kind != "name":
             return False
-        if self.defined() and self.ahead(2 * self.defined()).text in ("op", "effect", "cache"):
+        if self.defined() and self.ahead(2 * self.defined()).text in DEFINING:
             return True
-        if self.at_size():
+        if self.at_size() or (self.at("branch") and self.ahead(2).text == "("):
             return True
         return token.text in READERS and token.text in _BEHIND.get(following.kind, ())
 
@@ -327,8 +307,7 @@ class Reader:
         for _ in range(self.defined()):
             name = self.word("ref", defines=True)
             assert name is not None
-            if not any(d.symbol == Symbol("variable", name.text) for d in self.definitions):
-                self.define("variable", name, memory="temporary")
+            self.temporary(name)
             self.take()
             token = self.ahead()
         if token.text not in READERS and token.text != "block":
@@ -371,6 +350,15 @@ class Reader:
                 pass
         self.rest()
 
+    def temporary(self, name: Token) -> bool:
+        """A name that a statement gives a value: whether it is the first one, which declares it."""
+        symbol = Symbol("variable", name.text, self.local)
+        parameter = Symbol("parameter", name.text, self.local)
+        if any(d.symbol in (symbol, parameter) for d in self.definitions):
+            return False
+        self.define("variable", name, memory="temporary")
+        return True
+
     def rest(self) -> None:
         """What is left of a statement: uses of variables."""
         while self.more():
@@ -391,22 +379,19 @@ class Reader:
             self.depth += 1
             self.op()
             self.depth -= 1
-        elif self.word("ref") is None:
+        elif name.kind == "name":
+            # In a block with parameters, what is written needs no declaration.
+            written = bool(self.local and self.position) and self.ahead(-1).text == ">>"
+            self.word("ref", defines=written and self.temporary(name))
+            self.slots(name.text)
+        else:
             self.take()
-        elif self.accept("["):
-            while self.more() and not self.accept("]"):
-                self.value(name.text)
 
-    def value(self, owner: str = "") -> None:
-        """A name where a size may stand, or one token."""
-        if self.at(*LITERALS, "max", "min") and self.ahead().kind == "name":
-            self.word("keyword")
-        elif self.at("fmt") and self.ahead(1).text == "(":
-            self.word("keyword")
-            self.take()
-            self.placeholders("value")
-        elif self.word("value", owner) is None:
-            self.take()
+    def slots(self, variable: str) -> None:
+        """`[l, 0..n]` behind a variable, if it is there."""
+        if self.accept("["):
+            while self.more() and not self.accept("]"):
+                self.value(variable)
 
     def op(self) -> None:
         name = self.word("op")
@@ -470,7 +455,10 @@ class Reader:
         region.inner.append(inner)
 
     def branch(self) -> None:
-        """One name is a block; of three, the first is the condition."""
+        """A call with arguments; else one name is a block, and of three the first is the condition."""
+        if self.ahead().kind == "name" and self.ahead(1).text == "(":
+            self.block_call()
+            return
         names: list[int] = []
         depth = 0
         begin = self.position
@@ -486,6 +474,24 @@ class Reader:
                 self.word("block")
             else:
                 self.use()
+
+    def block_call(self) -> None:
+        """`conv(x, "layer1.0", stride=2)`: what is named is a parameter of the block."""
+        block = self.word("block")
+        assert block is not None
+        self.take()
+        while self.more() and not self.accept(")"):
+            name = self.ahead()
+            self.placeholders("value")
+            if name.kind == "name" and self.ahead(1).text == "=":
+                self.word("parameter", block.text)
+                self.take()
+            elif name.kind == "name" and self.ahead(1).text == "(" and not self.at("max", "min"):
+                self.op()
+            else:
+                self.value()
+                if name.kind == "name":
+                    self.slots(name.text)
 
     def dep(self) -> None:
         while self.more():

@@ -22,6 +22,7 @@ from openinfer.compiler.language_server.colours import KINDS, colours
 from openinfer.compiler.language_server.completion import Item, complete
 from openinfer.compiler.language_server.hover import hover
 from openinfer.compiler.language_server.positions import Positions
+from openinfer.compiler.language_server.signatures import signature_at
 from openinfer.runtime.errors import Diagnostic, OpenInferError
 from openinfer.runtime.version import openinfer_version
 
@@ -35,6 +36,7 @@ _ITEM_KINDS = {
     "op": types.CompletionItemKind.Function,
     "setting": types.CompletionItemKind.Property,
     "variable": types.CompletionItemKind.Variable,
+    "parameter": types.CompletionItemKind.Property,
     "size": types.CompletionItemKind.Constant,
     "block": types.CompletionItemKind.Module,
     "keyword": types.CompletionItemKind.Keyword,
@@ -261,7 +263,7 @@ def make_server() -> ProgramServer:
 
     @server.feature(
         types.TEXT_DOCUMENT_COMPLETION,
-        types.CompletionOptions(trigger_characters=["@", ".", "(", "=", "[", ",", '"', " "]),
+        types.CompletionOptions(trigger_characters=["@", ".", "(", "=", "[", "{", ",", '"', " "]),
     )
     def completed(params: types.CompletionParams) -> list[types.CompletionItem]:
         def work() -> list[types.CompletionItem]:
@@ -269,6 +271,22 @@ def make_server() -> ProgramServer:
             return [_item(item) for item in complete(analysis, _offset(analysis, params.position))]
 
         return server.guarded(work, [])
+
+    @server.feature(
+        types.TEXT_DOCUMENT_SIGNATURE_HELP,
+        types.SignatureHelpOptions(trigger_characters=["(", ","]),
+    )
+    def signed(params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+        def work() -> types.SignatureHelp | None:
+            analysis = server.analysis(params.text_document.uri)
+            found = signature_at(analysis, _offset(analysis, params.position))
+            if found is None:
+                return None
+            parts = [types.ParameterInformation(part) for part in found.parts]
+            shown = types.SignatureInformation(found.label, parameters=parts)
+            return types.SignatureHelp([shown], 0, found.active)
+
+        return server.guarded(work, None)
 
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
     def defined(params: types.DefinitionParams) -> types.Location | None:

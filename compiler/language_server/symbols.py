@@ -12,12 +12,13 @@ class Symbol:
     """What a name stands for. Two names with equal symbols are the same thing."""
 
     kind: str
-    """"variable" (temporaries too), "index" of a loop, "slot" (the index of a declaration), "size",
-    "block", "loop", "op", "setting", "attribute", "dtype", "hint", "keyword", "cache", "open" (the
-    dimension `_`) or "unknown"."""
+    """"variable" (temporaries too), "parameter" of a block, "index" of a loop, "slot" (the index of a
+    declaration), "size", "block", "loop", "op", "setting", "attribute", "dtype", "hint", "keyword",
+    "cache", "open" (the dimension `_`) or "unknown"."""
     name: str
     owner: str = ""
-    """The op of a setting, the variable of a slot, the place of the loop of an index."""
+    """The op of a setting, the variable of a slot, the place of the loop of an index; the block of a
+    parameter, and of a variable that a block with parameters has for itself."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,14 @@ class Definition:
     memory: str = ""
     """Memory kind of a variable, "temporary" for one of a block."""
     type_text: str = ""
-    """The type as written; empty for one that is inferred."""
+    """The type as written; empty for one that is inferred. The parameters of a block: `(x, stride=1)`."""
     block: str = ""
     """The block that it stands in."""
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether it is a variable that a section declares."""
+        return self.symbol.kind == "variable" and self.memory not in ("", "temporary")
 
 
 @dataclass

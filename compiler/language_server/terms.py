@@ -9,14 +9,16 @@ SECTIONS = {
     "persistent": "memory that is kept between steps; written by `cache.*` alone",
 }
 TOP = {
-    "block": "a block of statements; a step starts in `block entry`",
+    "block": "a block of statements; a step starts in `block entry`. `block conv(x, path, stride=1)` has "
+    "parameters",
     "size": "a size with a value, `size heads = 4;`, or what a size may be, `size 1 <= L <= 512;`",
 }
 STATEMENTS = {
     "assign": "declares a temporary: zero at the start of the step, `assign h: f32[B, D];`",
     "await": "takes yielded values back: `await a, b;`",
     "barrier": "nothing is moved or fused across it",
-    "branch": "calls a block, `branch BLOCK;`, or one of two, `branch CONDITION THEN ELSE;`",
+    "branch": "calls a block, `branch BLOCK;` or `y = branch BLOCK(x, …);`, or one of two, "
+    "`branch CONDITION THEN ELSE;`",
     "cache": "reads or changes persistent memory: `k = cache.read K[l];`, `cache.write k >> K[l];`",
     "dep": "orders two ops: `dep after(OP) before(OP);`",
     "effect": "the first edition's way to read or write a cache: `y = effect read(K, index=i);`",

@@ -84,7 +84,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0797": (
         "incomplete model",
-        "The program of the model's family reads tensors or numbers that the file does not have.",
+        "The program of the model's family reads tensors or numbers that the file does not have, or the "
+        "numbers do not fit the shapes of its tensors.",
     ),
     "OI0798": (
         "tokenizer of another model",

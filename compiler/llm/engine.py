@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from openinfer.compiler.llm.kv_cache import Cache, kinds_of
-from openinfer.compiler.llm.runner import LOGITS, Floats, Runner, RunnerState
+from openinfer.compiler.llm.runner import LOGITS, Floats, Runner, RunnerState, check_contract
 from openinfer.runtime.blocks import BLOCKS
-from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, kind_of
+from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, device_of, kind_of
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.base import Package
 
@@ -68,7 +68,7 @@ class Engine:
     values are kept in, f32, f16, bf16 or q8_0, or a pair; default f16 with "q8" for weights that are narrower
     than f32, f32 else. `slots`: sequences that
     `runner` serves at once. Raises PackageError and UnsupportedError OI0790 to OI0798 for models that cannot
-    run, and what `open_model` and `compile` raise.
+    run, OI0733 for a device that is not here, and what `open_model` and `compile` raise.
     """
 
     def __init__(
@@ -98,11 +98,17 @@ class Engine:
             self.graph = self._program(context) if program is None else program
             self.precision = used_precision(precision, device, self.model)
             """That of the products; None where they are exact."""
+            if device != SIMULATOR and (reason := device_of(device).unavailable_reason()):
+                # Before a compilation that nobody can run.
+                raise UnsupportedError(
+                    "OI0733", reason, hint="`openinfer devices` lists what is here"
+                )
             if device == SIMULATOR:
                 executor = Simulator(self.graph, self.model).make_executor()
             else:
                 compiled = compile(self.graph, self.model, device, precision=self.precision)
                 executor = compiled.make_executor(threads)
+            check_contract(executor)
             self.runner = Runner(
                 executor,
                 self._context(context),

@@ -2,16 +2,17 @@
 
 The texts are `families/*.oi`. A line that ends with `// if NAME` is part of the program only where the
 model has a tensor, size or metadata entry of that name, one with `// if not NAME` only where it has
-not; `NAME=NUMBER` asks for a value, `A or B` for one of several, `long_context` and `short_context` for the
-length of the texts where the model has frequencies for both. That is how a program follows a tied output or a
-missing count of heads. `program_text` gives what remains, which is what runs and what `openinfer program`
-prints.
+not; `NAME=VALUE` asks for a value, `A or B` for one of several, ` and ` joins conditions, `long_context`
+and `short_context` ask for the length of the texts where the model has frequencies for both. That is how a
+program follows a tied output or a missing count of heads. `program_text` gives what remains, which is what
+runs and what `openinfer program` prints.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,8 @@ FAMILIES: Final = {
 """What `general.architecture` says, and the program that computes it; a llama with experts is "mixtral"."""
 
 NEIGHBOURS: Final = ", interleaved=true"
-_CONDITION = re.compile(r"[ \t]*// if (not )?(\S+(?: or \S+)*)[ \t]*$")
+_ONE = r"(?:not )?\S+(?: or \S+)*"
+_CONDITION = re.compile(rf"[ \t]*// if ({_ONE}(?: and {_ONE})*)[ \t]*$")
 _NAMED = re.compile(r'@(?:ref|pattern)\("([^"]+)"\)')
 
 _CHOSEN: Final = ("rope_factors_long.weight", "rope_factors_short.weight")
@@ -185,11 +187,17 @@ def chosen(text: str, model: Package, context: int | None = None) -> str:
         found = _CONDITION.search(line)
         if found is None:
             lines.append(line)
-        elif any(one == length or _has(model, one) for one in found[2].split(" or ")) != bool(
-            found[1]
-        ):
+        elif all(_holds(one, model, length) for one in found[1].split(" and ")):
             lines.append(line[: found.start()])
     return "\n".join(lines) + "\n"
+
+
+def _holds(condition: str, model: Package, length: str | None) -> bool:
+    """Whether `NAME`, `A or B` or `not` of that holds."""
+    names = condition.removeprefix("not ").split(" or ")
+    return any(one == length or _has(model, one) for one in names) == (
+        not condition.startswith("not ")
+    )
 
 
 def check_covered(text: str, model: Package) -> None:
@@ -210,7 +218,7 @@ def check_covered(text: str, model: Package) -> None:
 
 
 def check_complete(text: str, model: Package) -> None:
-    """Raises PackageError OI0797 where the model lacks what its program reads."""
+    """Raises PackageError OI0797 where the model lacks what its program reads, or contradicts itself."""
     prefix = f"{model.architecture}." if isinstance(model, GgufPackage) else ""
     lacking: list[str] = []
     for key in _REQUIRED:
@@ -225,9 +233,9 @@ def check_complete(text: str, model: Package) -> None:
                 else " (not as a number above 0)"
             )
             lacking.append(f"{prefix}{key}{what}")
-    for name in _NAMED.findall(text):
-        if not any(map(_pattern(name).fullmatch, model.tensors)):
-            lacking.append(f"tensor {name}")
+    lacking += [
+        f"tensor {name}" for name in _tensors_read(text, model) if name not in model.tensors
+    ]
     if lacking:
         more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
         raise PackageError(
@@ -236,6 +244,44 @@ def check_complete(text: str, model: Package) -> None:
             hint="its program reads them; the file was cut, or says the wrong architecture: "
             "`openinfer inspect` lists what it has",
         )
+    contradiction = _contradiction(model, prefix)
+    if contradiction:
+        raise PackageError(
+            "OI0797",
+            f"{model.origin}: {contradiction}",
+            hint="metadata and weights are of different models; get the file anew",
+        )
+
+
+def _tensors_read(text: str, model: Package) -> Iterator[str]:
+    """The names of the tensors that a program reads, a pattern's for each layer."""
+    # A file that says it has very many layers lacks those behind its tensors.
+    layers = min(model.sizes.get("block_count", 1), len(model.tensors) + 1)
+    for name in dict.fromkeys(_NAMED.findall(text)):
+        if "{" not in name:
+            yield name
+        for layer in range(layers if "{" in name else 0):
+            yield re.sub(r"\{\w+\}", str(layer), name)
+
+
+def _contradiction(model: Package, prefix: str) -> str | None:
+    """A number that the shapes of tensors rule out, in words."""
+    sizes = model.sizes
+    heads = sizes.get("attention_head_count", 1)
+    groups = sizes.get("attention_head_count_kv") or heads
+    if heads % groups:
+        return f"{prefix}attention.head_count is {heads}, no multiple of attention.head_count_kv, {groups}"
+    for key, number, name, axis in (
+        ("attention.head_count", heads, "blk.0.attn_q.weight", 0),
+        ("attention.head_count_kv", groups, "blk.0.attn_k.weight", 0),
+        ("embedding_length", sizes.get("embedding_length", 1), "token_embd.weight", 1),
+    ):
+        info = model.tensors.get(name)
+        size = info.shape[axis] if info is not None and len(info.shape) == 2 else number
+        if size % number or (axis and size != number):
+            shape = "x".join(map(str, info.shape)) if info is not None else ""
+            return f"{prefix}{key} is {number}, but {name} is {shape}"
+    return None
 
 
 def _refuse(model: Package, what: str) -> None:

@@ -278,6 +278,8 @@ def check_contract(executor: BaseExecutor) -> None:
         wrong = f"asks for {', '.join(strange)}, which no engine gives"
     elif LOGITS not in executor.results:
         wrong = f"does not return `{LOGITS}`"
+    elif len(executor.variables[LOGITS].dims) != 2:
+        wrong = f"returns {executor.variables[LOGITS].text}, which is no row for each token"
     else:
         for info in dynamic:
             if info.dtype not in _INTEGERS or len(info.dims) != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from openinfer.compiler.arguments import WORKING_PRECISIONS
 from openinfer.compiler.tools.arguments import add_device
 from openinfer.compiler.tools.program_argument import ProgramArgument
 from openinfer.runtime.devices import DEFAULT_DEVICE
+from openinfer.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from openinfer.compiler.llm.engine import Answer, Engine
@@ -95,8 +97,12 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> Engine:
     """The engine that the command line asks for."""
     from openinfer.compiler.llm.engine import ROUNDING, Engine
+    from openinfer.compiler.tools.extras import missing_library
     from openinfer.runtime.devices import kind_of
 
+    if find_spec("tokenizers") is None:
+        # All commands need it; the engine would say so when the model is compiled.
+        raise missing_library("tokenizers", "llm")
     engine = Engine(
         Path(args.model),
         program=None if args.program is None else args.program.graph(),
@@ -118,10 +124,27 @@ def engine_of(args: argparse.Namespace, *, slots: int = 1, chunk: int = 128) -> 
     return engine
 
 
+def prompt_file(path: Path) -> str:
+    """A text for the model. Raises InputError OI0513 for what is no UTF-8, OSError for no file."""
+    from openinfer.runtime.files import read_text
+
+    try:
+        return read_text(path)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "OI0513",
+            f"{path} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}",
+            hint="give a text file; convert one of another encoding, as by `iconv -t utf-8`",
+        ) from None
+
+
 def answer_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What `generate` and `chat` of an engine are asked for."""
+    """What `generate` and `chat` of an engine are asked for. -1 is nothing for `-n` and `--seed`, as for
+    llama.cpp."""
     given = {name: getattr(args, name) for _, name, *_ in _SAMPLING}
-    return {"max_tokens": args.max_tokens, "stop": args.stop, **given}
+    given |= {"max_tokens": args.max_tokens}
+    given |= {name: None for name in ("max_tokens", "seed") if given[name] == -1}
+    return {"stop": args.stop, **given}
 
 
 def shown_rates(answer: Answer, first: float, whole: float) -> str:

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from openinfer.compiler import pipeline, registry
+from openinfer.compiler import passes, pipeline, registry
 from openinfer.compiler.arguments import check_precision, checked_sizes
 from openinfer.compiler.ir_text import parse_ir
 from openinfer.compiler.levels import phase_of
@@ -185,7 +185,7 @@ class OpenInferOptMain(xDSLOptMain):
             print(result.render().rstrip("\n"), file=sys.stderr)
         module = result.module
         if not self.args.disable_verify:
-            pipeline.check_module(module)
+            passes.check_module(module)
         return module
 
     # What to do.
@@ -195,7 +195,7 @@ class OpenInferOptMain(xDSLOptMain):
         if args.input_file == STDIN:
             args.input_file = None
         try:
-            self.passes = pipeline.build_passes(args.passes)
+            self.passes = passes.build_passes(args.passes)
             staged = args.start or args.to or args.dump_dir
             self.pipeline_name: str | None = args.pipeline or ("cpu" if staged else None)
             if args.to is None and self.pipeline_name is not None:
@@ -290,9 +290,9 @@ class OpenInferOptMain(xDSLOptMain):
                     verify_each=args.verify_each,
                 )
             for item in self.passes:
-                pipeline.run_pass(item, prog, self.ctx, "", on_pass)
+                passes.run_pass(item, prog, self.ctx, "", on_pass)
                 if verify:
-                    pipeline.check_module(prog)
+                    passes.check_module(prog)
         finally:
             if args.time_passes:
                 print(timings.table(), file=sys.stderr)

@@ -23,6 +23,7 @@ import numpy as np
 
 from openinfer.compiler.backends import backend_of
 from openinfer.compiler.tools.tuning import WORTH
+from openinfer.compiler.tools.tuning_steps import ProgramSteps, StepTimes
 from openinfer.lowering.linalg.choose_places import MOST_ELEMENTS
 from openinfer.lowering.options import PipelineOptions
 from openinfer.lowering.vulkan.schedules.matmul import FEW
@@ -53,6 +54,8 @@ FINALISTS = 4
 """Tiles that run in turns with the default."""
 AT_ONCE = 8
 """Tiles that are timed in turns before that."""
+STEPPED = 2
+"""The quickest of them, which then run in steps of the program."""
 LEAST_ROUNDS = 5
 BUSY = 4000.0
 """Microseconds that the device works at a step that is timed,"""
@@ -102,6 +105,8 @@ class DeviceFinding:
     tried: int
     refused: Mapping[Choice, str] = field(default_factory=dict[Choice, str])
     """Tiles that were not timed, and why: a wrong result, or an error of the driver."""
+    steps: StepTimes | None = None
+    """Of the program, with the tile that was quickest there; None where they were not timed."""
 
     @property
     def rows(self) -> dict[DeviceProduct, DeviceTile | None]:
@@ -256,9 +261,12 @@ class DeviceTuner:
     pause = 2.0
     """Seconds that it stays up without work, and some less."""
 
-    def __init__(self, options: PipelineOptions, seconds: float) -> None:
-        """`options`: of the program; `seconds`: for the last race of a product."""
-        self._device, self._seconds = options.device, seconds
+    def __init__(
+        self, options: PipelineOptions, seconds: float, steps: ProgramSteps | None = None
+    ) -> None:
+        """`options`: of the program; `seconds`: for the last race of a product; `steps`: of the program,
+        which have the last word then."""
+        self._device, self._seconds, self._steps = options.device, seconds, steps
         self._description = options.device_description()
         self._worked = float("-inf")
         """When the device last had work, on the monotonic clock."""
@@ -286,10 +294,26 @@ class DeviceTuner:
                 refused[choice] = reason
         final = self._race(shape.product, [None, *best], self._seconds)
         default = final.pop(None)
-        quickest = min(final, key=lambda choice: final[choice], default=None)
-        if quickest is None or final[quickest] > WORTH * default:
-            return DeviceFinding(shape, default, default, None, len(tried), refused)
-        return DeviceFinding(shape, default, final[quickest], quickest, len(tried), refused)
+        kept, steps = self._kept(shape, final, default)
+        quickest = final[kept] if kept is not None else default
+        return DeviceFinding(shape, default, quickest, kept, len(tried), refused, steps)
+
+    def _kept(
+        self, shape: DeviceShape, final: Mapping[Choice, float], default: float
+    ) -> tuple[Choice | None, StepTimes | None]:
+        """Which of the last choices is worth a row, and the steps that say so, where there are any."""
+        ranked = sorted(final, key=lambda choice: final[choice])
+        kept = next((one for one in ranked[:1] if final[one] <= WORTH * default), None)
+        steps: StepTimes | None = None
+        if self._steps is None:
+            return kept, None
+        for choice in ranked[:STEPPED]:
+            took = self._steps.against(shape.forms, (choice.product, choice.tile), self._seconds)
+            if took is None:
+                return kept, None
+            if steps is None or took.tile / took.default < steps.tile / steps.default:
+                steps, kept = took, choice if took.gains((1 - WORTH) * default) else None
+        return kept, steps
 
     def why_wrong(self, choice: Choice) -> str | None:
         """What is wrong with the result of a tile on a small problem that has its edges where the product
@@ -462,6 +486,8 @@ def table(found: Sequence[DeviceFinding], device: str) -> str:
             f"{finding.shape.product!s:{width}} {finding.default:8.1f} us {finding.best:8.1f} us "
             f"{finding.gain:6.3f} {finding.tried:6}  {finding.choice or 'as by default'}"
         )
+        if finding.steps is not None:
+            lines.append(f"  {finding.steps}")
         if finding.refused:
             choice, reason = next(iter(finding.refused.items()))
             lines.append(f"  {len(finding.refused)} tiles refused, as {choice}: {reason}")

@@ -5,7 +5,6 @@ for each intrinsic, added or not, whose call is not named after the type of its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import llvm
@@ -36,6 +35,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from openinfer.dialects.extensions.extend import extended_op
+from openinfer.runtime.quick_dataclass import dataclass
 
 _FLOATS = VarConstraint("T", AnyFloatConstr | VectorType.constr(AnyFloatConstr))
 _INTEGERS = VarConstraint(

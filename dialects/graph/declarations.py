@@ -285,11 +285,18 @@ class PackageValueOp(GraphOp):
 
 @irdl_op_definition
 class BlockOp(GraphOp):
-    """A named block of nodes: `graph.block entry { … }`."""
+    """A named block of nodes: `graph.block entry { … }`.
+
+    A block with parameters, `graph.block conv(x, path, stride) defaults {stride = 1} { … }`, is copied to
+    each place that calls it (`inline-calls`): its temporaries, which no `graph.assign` declares, and the
+    constants that it declares are anew for each call.
+    """
 
     name = "graph.block"
 
     block_name = prop_def(StringAttr)
+    parameters = opt_prop_def(ArrayAttr[StringAttr])
+    defaults = opt_prop_def(DictionaryAttr)
     hints = opt_prop_def(DictionaryAttr)
     body = region_def("single_block")
 
@@ -300,23 +307,46 @@ class BlockOp(GraphOp):
         block_name: str,
         body: Region | Sequence[Operation],
         hints: Mapping[str, Attribute] | None = None,
+        parameters: Sequence[str] | None = None,
+        defaults: Mapping[str, Attribute] | None = None,
     ) -> None:
+        named = None if parameters is None else ArrayAttr([StringAttr(p) for p in parameters])
         super().__init__(
             properties={
                 "block_name": StringAttr(block_name),
+                "parameters": named,
+                "defaults": DictionaryAttr(dict(defaults)) if defaults else None,
                 "hints": DictionaryAttr(dict(hints)) if hints else None,
             },
             regions=[body if isinstance(body, Region) else Region(Block(body))],
         )
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What a call gives, in order; none also of a block that takes no parameters."""
+        return tuple(p.data for p in self.parameters) if self.parameters is not None else ()
+
     @classmethod
     def parse(cls, parser: Parser) -> BlockOp:
         name = parser.parse_identifier("block name")
+        parameters = parser.parse_optional_comma_separated_list(
+            Parser.Delimiter.PAREN, parser.parse_identifier
+        )
+        defaults = parse_dict(parser, "defaults")
         hints = parse_dict(parser, "with")
-        return cls(name, parse_body(parser), hints.data if hints else None)
+        return cls(
+            name,
+            parse_body(parser),
+            hints.data if hints else None,
+            parameters,
+            defaults.data if defaults else None,
+        )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.block_name.data}")
+        if self.parameters is not None:
+            printer.print_string(f"({', '.join(self.parameter_names)})")
+        print_dict(printer, "defaults", self.defaults)
         print_dict(printer, "with", self.hints)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)

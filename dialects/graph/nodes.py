@@ -18,7 +18,14 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from openinfer.dialects.graph.attributes import Operand, RefAttr, SizeAttr, parse_size, print_size
+from openinfer.dialects.graph.attributes import (
+    LiteralAttr,
+    Operand,
+    RefAttr,
+    SizeAttr,
+    parse_size,
+    print_size,
+)
 from openinfer.dialects.graph.syntax import (
     GraphOp,
     check_dtype,
@@ -26,6 +33,7 @@ from openinfer.dialects.graph.syntax import (
     parse_dict,
     parse_name,
     parse_names,
+    parse_operand,
     parse_operands,
     parse_ref,
     parse_refs,
@@ -33,6 +41,7 @@ from openinfer.dialects.graph.syntax import (
     parse_type,
     print_dict,
     print_name,
+    print_operand,
     print_operands,
     print_ref,
     print_refs,
@@ -296,6 +305,89 @@ class BranchOp(GraphOp):
             return
         printer.print_string(" ")
         print_name(printer, self.then_block.data, ("if",))
+
+
+@irdl_op_definition
+class CallOp(GraphOp):
+    """A call of a block with parameters: `graph.call conv(h, "features.0") -> (y) settings {stride = 2}`.
+
+    Arguments in order are operands, texts or sizes, `<"n + 1">`, those by name any value of a setting.
+    """
+
+    name = "graph.call"
+
+    block_name = prop_def(StringAttr)
+    inputs = prop_def(ArrayAttr[Attribute])
+    """`RefAttr`, `LiteralAttr`, `StringAttr` or `SizeAttr`."""
+    outputs = prop_def(ArrayAttr[RefAttr])
+    settings = prop_def(DictionaryAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self,
+        block_name: str,
+        inputs: Sequence[Attribute],
+        outputs: Sequence[RefAttr] = (),
+        settings: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "block_name": StringAttr(block_name),
+                "inputs": ArrayAttr(inputs),
+                "outputs": ArrayAttr(outputs),
+                "settings": DictionaryAttr(dict(settings or {})),
+            }
+        )
+
+    def reads(self) -> Iterator[RefAttr]:
+        for value in (*self.inputs, *self.settings.data.values()):
+            if isinstance(value, RefAttr):
+                yield value
+
+    def writes(self) -> Iterator[RefAttr]:
+        return iter(self.outputs)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CallOp:
+        name = parser.parse_identifier("block name")
+
+        def argument() -> Attribute:
+            data = parser.parse_optional_bytes_literal()
+            if data is not None:
+                return StringAttr(data.decode("utf-8", "replace"))
+            text = parser.parse_optional_str_literal()
+            if text is not None:
+                return StringAttr(text)
+            if parser.parse_optional_punctuation("<"):
+                size = SizeAttr(parse_size(parser))
+                parser.parse_punctuation(">")
+                return size
+            return parse_operand(parser)
+
+        inputs = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, argument)
+        parser.parse_punctuation("->")
+        outputs = parse_refs(parser)
+        settings = parse_dict(parser, "settings")
+        return cls(name, inputs, outputs.data, settings.data if settings else None)
+
+    def print(self, printer: Printer) -> None:
+        def argument(value: Attribute) -> None:
+            if isinstance(value, RefAttr | LiteralAttr):
+                print_operand(printer, value)
+            elif isinstance(value, SizeAttr):
+                printer.print_string("<")
+                print_size(printer, value.data)
+                printer.print_string(">")
+            else:
+                printer.print_attribute(value)
+
+        printer.print_string(f" {self.block_name.data}")
+        with printer.in_parens():
+            printer.print_list(list(self.inputs), argument)
+        printer.print_string(" -> ")
+        print_refs(printer, self.outputs)
+        print_dict(printer, "settings", self.settings)
 
 
 @irdl_op_definition

@@ -6,10 +6,11 @@ Pure Python and light: the runtime never needs it, the frontend and every loweri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size, SizeLike
 
 FLOATS: Final = ("f64", "f32", "f16", "bf16", "f8", "f8e4m3")

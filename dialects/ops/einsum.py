@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from openinfer.dialects.ops.base import (
     NUMBERS,
@@ -15,6 +14,7 @@ from openinfer.dialects.ops.base import (
     TensorSpec,
     same_dtype,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 Settings = Mapping[str, object]

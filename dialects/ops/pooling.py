@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from openinfer.dialects.ops.base import (
@@ -30,6 +29,7 @@ from openinfer.dialects.ops.windows import (
     per_axis,
     windows_of,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 Settings = Mapping[str, object]

@@ -97,8 +97,8 @@ _SETTINGS = (
 _COMMON = (
     "x is `[T, B, I]` or `[T, I]`, states `[B, H]` or `[H]`, or a number for all, as 0. Outputs: "
     "y `[T, B, H]`, all hidden states in the order of x, then the last {last}. With direction "
-    "bidirectional, weights, biases and states have a leading axis of 2 (forward, reverse) and y "
-    "`[T, B, 2*H]` holds both."
+    "bidirectional, weights, biases and states have a leading axis of 2 (forward, reverse; of two tensors as "
+    "PyTorch has them `stack(w, w_reverse)`) and y `[T, B, 2*H]` holds both."
 )
 
 SPECS: tuple[OpSpec, ...] = (

@@ -7,9 +7,9 @@ two for each axis, before and after: `[top, bottom, left, right]`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from openinfer.dialects.ops.base import Setting, SettingError, ShapeError, as_size
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 STRIDE = Setting("stride", "ints", 1, "distance of neighbouring windows", ("strides",))

@@ -7,9 +7,9 @@ way that holds for every value of the sizes, so one plan serves them all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import THREADS, Size
 
 ALIGNMENT = 64

@@ -8,13 +8,14 @@ from typing import ClassVar
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IntegerType, ModuleOp, i1, i8
+from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i1, i8
 from xdsl.dialects.llvm import LinkageAttr, LLVMFunctionType, LLVMVoidType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.extensions.llvm_atomics import StoreOp
+from openinfer.lowering.attributes import dense_i32, i32_attribute
 from openinfer.lowering.cpu.to_llvm.types import POINTER
 from openinfer.runtime.errors import CompileError
 
@@ -78,7 +79,7 @@ def _entry_function(step: llvm.FuncOp) -> llvm.FuncOp:
     builder = Builder(InsertPoint.at_end(block))
     arguments: list[SSAValue] = []
     for number, type in enumerate(step.function_type.inputs):
-        value = builder.insert(llvm.LoadOp(_slot(builder, frame, number), _stored(type), 8))
+        value = builder.insert(llvm.LoadOp(slot_of(builder, frame, number), _stored(type), 8))
         argument = value.dereferenced_value
         argument.name_hint = (
             step.body.blocks[0].args[number].name_hint if step.body.blocks else None
@@ -95,7 +96,7 @@ def _entry_function(step: llvm.FuncOp) -> llvm.FuncOp:
         assert result is not None
         if output == i1:
             result = builder.insert(llvm.ZExtOp(result, i8)).res
-        builder.insert(StoreOp(result, _slot(builder, frame, len(arguments)), 8))
+        builder.insert(StoreOp(result, slot_of(builder, frame, len(arguments)), 8))
     builder.insert(llvm.ReturnOp.create())
     return llvm.FuncOp(
         ENTRY_PREFIX + step.sym_name.data,
@@ -112,7 +113,17 @@ def _stored(type: Attribute) -> Attribute:
     return type
 
 
-def _slot(builder: Builder, frame: SSAValue, number: int) -> SSAValue:
+def slot_of(builder: Builder, frame: SSAValue, number: int) -> SSAValue:
+    """The address of a slot of 8 bytes."""
     if number == 0:
         return frame
-    return builder.insert(llvm.GEPOp(frame, [8 * number], i8, inbounds=True)).result
+    properties = {"rawConstantIndices": dense_i32((8 * number,)), **_BYTES}
+    gep = llvm.GEPOp.create(operands=(frame,), result_types=(POINTER,), properties=properties)
+    return builder.insert(gep).result
+
+
+_BYTES: dict[str, Attribute] = {
+    "elem_type": i8,
+    "noWrapFlags": i32_attribute(0),
+    "inbounds": UnitAttr(),
+}

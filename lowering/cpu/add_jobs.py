@@ -10,10 +10,11 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects.extensions.llvm_atomics import StoreOp
+from openinfer.lowering.cpu.add_entry import slot_of
+from openinfer.lowering.cpu.team_text import JOB
 from openinfer.lowering.cpu.threads.fork_kernels import FORK, JOB_ENDS, SHARED
 from openinfer.lowering.cpu.to_llvm.types import POINTER
 
-JOB = "openinfer_job"
 LEAD = "openinfer_lead"
 
 
@@ -27,7 +28,7 @@ def fork_functions(module: ModuleOp) -> list[llvm.FuncOp]:
 
 
 def add_jobs(module: ModuleOp) -> None:
-    """Gives the forks their bodies, and adds the function that runs a job."""
+    """Gives the forks their bodies, adds the function that runs a job, and declares the lead's."""
     functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, llvm.FuncOp)}
     forks = fork_functions(module)
     # A fork takes the arguments of its kernel, the job and the team.
@@ -40,6 +41,9 @@ def add_jobs(module: ModuleOp) -> None:
         fork.erase()
         module.body.block.add_op(made)
     module.body.block.add_op(_job(kernels, words))
+    if LEAD not in functions:
+        lead = LLVMFunctionType([POINTER, POINTER])
+        module.body.block.add_op(llvm.FuncOp(LEAD, lead, LinkageAttr("external")))
 
 
 def _fork(fork: llvm.FuncOp, number: int, words: int) -> llvm.FuncOp:
@@ -53,7 +57,7 @@ def _fork(fork: llvm.FuncOp, number: int, words: int) -> llvm.FuncOp:
     for place, value in values:
         if value.type == i1:
             value = builder.insert(llvm.ZExtOp(value, i8)).res
-        builder.insert(StoreOp(value, _slot(builder, job, place), 8))
+        builder.insert(StoreOp(value, slot_of(builder, job, place), 8))
     builder.insert(llvm.CallOp(LEAD, job, team))
     builder.insert(llvm.ReturnOp.create())
     return llvm.FuncOp(
@@ -83,7 +87,7 @@ def _job(kernels: list[llvm.FuncOp], words: int) -> llvm.FuncOp:
         output = kernel.function_type.output
         result = builder.insert(llvm.CallOp(kernel.sym_name.data, *values, return_type=output))
         assert result.returned is not None
-        builder.insert(StoreOp(result.returned, _slot(builder, frame, words), 8))
+        builder.insert(StoreOp(result.returned, slot_of(builder, frame, words), 8))
         builder.insert(llvm.ReturnOp.create())
         builder = Builder(InsertPoint.at_end(following))
     builder.insert(llvm.ReturnOp.create())
@@ -92,16 +96,10 @@ def _job(kernels: list[llvm.FuncOp], words: int) -> llvm.FuncOp:
 
 def _load(builder: Builder, frame: SSAValue, place: int, type: Attribute) -> SSAValue:
     narrow = isinstance(type, IntegerType) and type.bitwidth < 8
-    loaded = builder.insert(llvm.LoadOp(_slot(builder, frame, place), i8 if narrow else type, 8))
+    loaded = builder.insert(llvm.LoadOp(slot_of(builder, frame, place), i8 if narrow else type, 8))
     value = loaded.dereferenced_value
     return builder.insert(llvm.TruncOp(value, type)).res if narrow else value
 
 
 def _constant(builder: Builder, number: int) -> SSAValue:
     return builder.insert(llvm.ConstantOp(IntegerAttr(number, i64), i64)).result
-
-
-def _slot(builder: Builder, frame: SSAValue, number: int) -> SSAValue:
-    if number == 0:
-        return frame
-    return builder.insert(llvm.GEPOp(frame, [8 * number], i8, inbounds=True)).result

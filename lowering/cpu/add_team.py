@@ -9,39 +9,31 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from openinfer.lowering.cpu.add_jobs import JOB, add_jobs, fork_functions
-from openinfer.lowering.cpu.written_functions import add_written, lacks_body
-
-MARK = "openinfer_team_wait"
+from openinfer.lowering.cpu.add_jobs import add_jobs, fork_functions
 
 
 @dataclass(frozen=True)
 class AddTeam(ModulePass):
     """
-    Add what lets several threads run one step: tickets, the lead's call, the worker's loop.
+    Add what hands single kernels to the team of threads, where a step asks for it.
 
     Before:
-        llvm.func @openinfer_team_take(!llvm.ptr, i64) -> i1
-        llvm.func @openinfer_step(%frame: !llvm.ptr) { … }
+        llvm.func @openinfer_fork_scale(%x: !llvm.ptr, %job: !llvm.ptr, %team: !llvm.ptr)
 
     After:
-        llvm.func @openinfer_team_take(%team: !llvm.ptr, %ticket: i64) -> i1 { … }
-        llvm.func @openinfer_step(%frame: !llvm.ptr) { … }
-        llvm.func @openinfer_lead(%frame: !llvm.ptr, %team: !llvm.ptr) { … }
-        llvm.func @openinfer_worker(%team: !llvm.ptr, %frame: !llvm.ptr, %thread: i64) { … }
+        llvm.func internal @openinfer_fork_scale(…) { … llvm.call @openinfer_lead(%job, %team) … }
+        llvm.func internal @openinfer_job(%frame: !llvm.ptr) { … llvm.call @scale_shared(…) … }
+        llvm.func @openinfer_lead(!llvm.ptr, !llvm.ptr)
+
+    What lets threads run a step, or a job, together is the same in all programs: `team.ll`, which is put
+    into the text (`team_text.py`).
 
     Requires: `add-entry`.
-    Leaves: modules whose loops are not shared as they are.
+    Leaves: other modules as they are.
     """
 
     name: ClassVar[str] = "add-team"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not lacks_body(op, MARK):
-            return
-        step = "openinfer_step"
         if fork_functions(op):
-            # The lead alone runs the step; what it opens to the others are jobs.
-            step = JOB
             add_jobs(op)
-        add_written(op, "team.mlir", step)

@@ -19,8 +19,8 @@ LEAST = 300
 """Ops of a kernel from which on it may be lowered elsewhere: it will be a module of its own."""
 WORTH = 2000
 """Ops of such kernels from which on another process is worth its start."""
-BESIDE = 5000
-"""What the first process does besides kernels (the step, the team, the texts of both), in ops of a kernel."""
+BESIDE = 3300
+"""What the first process does besides kernels (the step and its text), in ops of a kernel."""
 
 
 def shares_of(module: ModuleOp, processes: int) -> list[list[str]]:

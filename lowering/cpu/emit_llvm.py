@@ -8,7 +8,7 @@ module gives the same text, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 
 from xdsl.dialects import llvm
@@ -26,11 +26,13 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
     symbol_text,
     type_text,
 )
+from openinfer.lowering.cpu.team_text import TeamText, team_text
 from openinfer.lowering.operations import operations
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.program import HOST, OBJECT
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.target import TargetDescription
 
 
@@ -39,7 +41,8 @@ def emit_llvm(module: ModuleOp, target: TargetDescription) -> str:
 
     Raises CompileError (OI0981) for an op that has no spelling.
     """
-    return _text(_Parts.of(module), target)
+    parts = _Parts.of(module)
+    return _text(parts, target, team=parts.team())
 
 
 def emit_modules(module: ModuleOp, target: TargetDescription) -> Iterator[LlvmModule]:
@@ -103,9 +106,11 @@ class Texts:
         parts = _Parts.of(module)
         known = parts.known()
         team = parts.team()
-        if team and not self._has_team:
+        if team is not None and not self._has_team:
             self._has_team = True
-            yield self._team(team, known)
+            called = [known[name] for name in team.calls if name in known]
+            self._exported.update(f.sym_name.data for f in called if _is_internal(f))
+            yield self._team(team)
         # LLVM begins with the first that is written: what takes long comes first.
         for function in sorted(parts.functions, key=_size, reverse=True):
             if function.sym_name.data not in self._symbols:
@@ -117,16 +122,13 @@ class Texts:
         """All that was not written yet, `HOST` at the end. Raises CompileError (OI0981)."""
         yield from self.large(module)
         parts = _Parts.of(module)
-        known, team = parts.known(), parts.team()
-        # A function that is hidden from others becomes a symbol by being declared, also where none calls it.
-        callable_team = [f for f in team if not _is_internal(f)]
+        known = parts.known()
         for function in parts.elsewhere:
             self._written.setdefault(self._symbols[function.sym_name.data], function)
         # In one order, whoever wrote which of them.
         written = [self._written[symbol] for symbol in sorted(self._written)]
-        outside = [*parts.outside, *callable_team, *written]
-        taken = {*self._symbols, *(f.sym_name.data for f in team)}
-        rest = [f for f in parts.functions if f.sym_name.data not in taken]
+        outside = [*parts.outside, *written]
+        rest = [f for f in parts.functions if f.sym_name.data not in self._symbols]
         small: dict[llvm.FuncOp, None] = {}
         for group in _groups(filter(_is_kernel, rest)):
             yield self._small(group, known)
@@ -148,24 +150,12 @@ class Texts:
         name = f"{_SMALL}.{sha256(text.encode()).hexdigest()[:20]}"
         return LlvmModule(name + OBJECT, _SMALL, text, passes_for(group))
 
-    def _team(self, team: list[llvm.FuncOp], known: Mapping[str, llvm.FuncOp]) -> LlvmModule:
+    def _team(self, team: TeamText) -> LlvmModule:
         """The text of what lets threads run a step together: it is the same in all programs."""
-        own = {f.sym_name.data for f in team}
-        helpers = [known[name] for name in _HELPERS if name in known]
-        called = {name for f in (*team, *helpers) for name in _callees(f)} - own - set(_HELPERS)
-        outside = [known[name] for name in sorted(called)]
-        self._exported.update(f.sym_name.data for f in outside if _is_internal(f))
-        hidden = {f.sym_name.data for f in team if not _is_internal(f)} - set(_ENTRIES)
-        text = _text(_Parts([], outside, [*helpers, *team]), self._target, exported=hidden)
+        text = _text(_Parts([], [], []), self._target, team=team)
         name = f"team.{sha256(text.encode()).hexdigest()[:20]}"
         return LlvmModule(name + OBJECT, "team", text, Passes.ALL)
 
-
-_ENTRIES = ("openinfer_lead", "openinfer_worker")
-_TEAM = frozenset({*_ENTRIES, "openinfer_team_wait", "openinfer_team_take", "openinfer_team_learn"})
-"""Functions of `team.mlir` that are a module of their own. Each is large, or never inlined."""
-_HELPERS = ("openinfer_team_record", "openinfer_team_report")
-"""What these call, and the host's part, too: small, and in both."""
 
 _CONVERSIONS = (llvm.SExtOp, llvm.ZExtOp, llvm.SIToFPOp, UIToFPOp, llvm.BitcastOp)
 _OWN = "openinfer.own"
@@ -248,7 +238,8 @@ def _has_body(function: llvm.FuncOp) -> bool:
 
 
 def _size(function: llvm.FuncOp) -> int:
-    return sum(1 for block in function.body.blocks for _ in block.ops)
+    # Functions of this level hold no ops with regions.
+    return len(operations(function.body))
 
 
 def passes_for(functions: Iterable[llvm.FuncOp]) -> Passes:
@@ -288,9 +279,9 @@ class _Parts:
         every = (*self.outside, *self.elsewhere, *self.functions)
         return {function.sym_name.data: function for function in every}
 
-    def team(self) -> list[llvm.FuncOp]:
-        """The functions of the module `team`."""
-        return [function for function in self.functions if function.sym_name.data in _TEAM]
+    def team(self) -> TeamText | None:
+        """What lets several threads run the step, where the program asks for it."""
+        return team_text(self.known(), [f.sym_name.data for f in self.outside])
 
     @staticmethod
     def of(module: ModuleOp) -> _Parts:
@@ -319,10 +310,12 @@ def _text(
     exported: Collection[str] = (),
     *,
     bare: bool = False,
+    team: TeamText | None = None,
 ) -> str:
     """One text. `symbols` are functions of other texts by their names there, `exported` those that other
-    texts call; a `bare` one holds a single kernel, called `_OWN`."""
+    texts call; a `bare` one holds a single kernel, called `_OWN`; that of `team` is put in as it is."""
     declarations: dict[str, str] = {}
+    outside = [op for op in parts.outside if team is None or op.sym_name.data not in team.defines]
     uses_nontemporal = False
     functions: list[list[str]] = []
     for op in parts.functions:
@@ -331,13 +324,17 @@ def _text(
         linkage = "hidden" if bare or name in exported else None
         functions.append(list(writer.lines(op, _OWN if bare else name, linkage)))
         uses_nontemporal |= writer.operands.uses_nontemporal
+    if team is not None:
+        there = {op.sym_name.data for op in (*parts.functions, *parts.outside)}
+        declarations.update({k: v for k, v in team.declarations.items() if k not in there})
     intrinsics = [declarations[name] for name in sorted(declarations)]
     attributes = f"attributes #0 = {{ {' '.join(_target_attributes(target))} }}"
     sections = [
         [f'target triple = "{target.triple}"'],
         [_global_text(op) for op in parts.globals],
-        [_declaration_text(op, symbols or {}) for op in parts.outside],
+        [_declaration_text(op, symbols or {}) for op in outside],
         *functions,
+        [team.functions] if team is not None else [],
         intrinsics,
         [attributes],
         ["!0 = !{i32 1}"] if uses_nontemporal else [],

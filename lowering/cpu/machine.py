@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, MemRefType, TensorType
 from xdsl.ir import Attribute, Operation
@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation
 from openinfer.dialects.nn import MatmulOp
 from openinfer.lowering.cpu.vector_width import bits_of
 from openinfer.lowering.facts import Facts
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.tuning import product_key
 
 

@@ -38,6 +38,7 @@ from openinfer.dialects.graph import (
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.lowering.facts import Facts, is_bound
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.graph.inline_calls import InlineCalls
 from openinfer.lowering.graph.settings import attribute_of
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.options import PipelineOptions, current
@@ -81,6 +82,7 @@ class BindModel(ModulePass):
     name: ClassVar[str] = "bind-model"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        InlineCalls().apply(ctx, op)
         options = current()
         if not is_bound(op):
             chosen_facts(options).write(op)

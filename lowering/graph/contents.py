@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -16,6 +16,7 @@ from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.scope import NoValue, Scope
 from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.runtime.dtypes import ALIASES
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

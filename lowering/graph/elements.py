@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     IndexType,
@@ -22,6 +20,7 @@ from openinfer.lowering.graph.index_arithmetic import LARGEST_WORD
 from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.scope import Problem
 from openinfer.lowering.graph.step_builder import StepBuilder
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

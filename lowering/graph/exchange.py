@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Block, Region, SSAValue
 
 from openinfer.dialects import nn
@@ -13,6 +11,7 @@ from openinfer.lowering.graph.regions import Assigned, Walk
 from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.step import Step
 from openinfer.lowering.program.liveness import Names, consumer_nodes, nodes_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1
 from xdsl.ir import Attribute, Operation
@@ -12,6 +12,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.graph import BlockOp, LoopOp, OpOp, ScopeOp
 from openinfer.lowering.fusing import NO_FUSE
 from openinfer.lowering.hints import set_hints
+from openinfer.runtime.quick_dataclass import dataclass
 
 _ORDERS = {"fuse": IntegerAttr(0, i1), "no_reorder": IntegerAttr(1, i1)}
 """What is obeyed; everything else is advice."""

@@ -8,7 +8,7 @@ when one is bound to it; what is still open then is an error.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
@@ -46,7 +46,7 @@ from openinfer.dialects.opset import (
     infer_outputs,
 )
 from openinfer.lowering.graph.package_types import in_blocks, missing, type_in
-from openinfer.lowering.locations import location_of
+from openinfer.lowering.locations import call_notes, location_of
 from openinfer.lowering.program.buffer_declarations import (
     BUFFER,
     Entry,
@@ -70,6 +70,7 @@ from openinfer.lowering.program.view import ProgramView, dtype_of, written_setti
 from openinfer.runtime.dtypes import BLOCK_DTYPES
 from openinfer.runtime.errors import Diagnostic, Note, ProgramError
 from openinfer.runtime.packages.values import ScalarValue
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -498,7 +499,7 @@ class _Inference:
                         "OI0329",
                         message,
                         location_of(node),
-                        notes=self.other_shapes(node),
+                        notes=(*self.other_shapes(node), *call_notes(node)),
                         hint=error.hint,
                     )
                 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -13,6 +12,7 @@ from openinfer.lowering.graph.regions import Assigned, Left, Regions, Walk
 from openinfer.lowering.graph.scope import Index, Scope
 from openinfer.lowering.graph.step import Step
 from openinfer.lowering.program.liveness import Names, nodes_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Operation
@@ -33,9 +32,10 @@ from openinfer.lowering.graph.regions import Left, Regions
 from openinfer.lowering.graph.scope import NoValue, Problem, Scope
 from openinfer.lowering.graph.state_access import translate_cache
 from openinfer.lowering.graph.step import Step
-from openinfer.lowering.locations import location_of
+from openinfer.lowering.locations import call_notes, location_of
 from openinfer.lowering.program.liveness import Names, nodes_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.quick_dataclass import dataclass
 
 _TRIED_NODES, _TRIES = 50_000, 20
 """Bodies of loops are translated again where shapes change in them: so many nodes in all."""
@@ -43,8 +43,9 @@ _TRIED_NODES, _TRIES = 50_000, 20
 
 def refusal(problem: Problem | RuleError, op: Operation) -> ProgramError:
     """The problem as a diagnostic at the place of the node or declaration."""
-    place = location_of(op)
-    return ProgramError([Diagnostic(problem.code, problem.message, place, hint=problem.hint)])
+    place, notes = location_of(op), call_notes(op)
+    found = Diagnostic(problem.code, problem.message, place, notes=notes, hint=problem.hint)
+    return ProgramError([found])
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from xdsl.dialects.builtin import (
@@ -39,11 +39,18 @@ from openinfer.lowering.program.liveness import Flow, nodes_of
 from openinfer.lowering.program.metadata_settings import with_metadata
 from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
 from openinfer.lowering.program.size_bounds import size_bounds
-from openinfer.lowering.program.sources import Bindings, family_extents, package_name, pattern_of
+from openinfer.lowering.program.sources import (
+    Bindings,
+    family_extents,
+    family_firsts,
+    package_name,
+    pattern_of,
+)
 from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import ALIASES, DTYPES
 from openinfer.runtime.errors import Diagnostic, Location
 from openinfer.runtime.manifest import NodeRow, StateRow, VariableRow
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
 
@@ -64,6 +71,7 @@ class Facts:
     runtime: frozenset[str]
     """Sizes that the inputs of a step fix."""
     extents: dict[str, list[int]]
+    firsts: dict[str, list[int]]
     """For each prefix table, how many members each of its indices has."""
     states: dict[str, State] = field(default_factory=dict[str, State])
     """Persistent variables."""
@@ -93,11 +101,13 @@ class Facts:
             for dim in v.sizes
             if (name := dim.single_name) is not None and name not in static
         )
-        extents = {
-            name: family_extents(pattern, [i.data for i in v.indices], bindings.tensors)
+        families = {
+            name: (pattern, [i.data for i in v.indices], bindings.tensors)
             for name, v in variables.items()
             if isinstance(v, VariableOp) and (pattern := pattern_of(v)) is not None
         }
+        extents = {name: family_extents(*family) for name, family in families.items()}
+        firsts = {name: family_firsts(*family) for name, family in families.items()}
         states: dict[str, State] = {}
         for name, variable in variables.items():
             if isinstance(variable, VariableOp):
@@ -106,7 +116,9 @@ class Facts:
                     states[name] = state
         nodes = number_nodes(module)
         bounds = size_bounds(module)
-        return Facts(bindings, variables, blocks, static, runtime, extents, states, nodes, bounds)
+        return Facts(
+            bindings, variables, blocks, static, runtime, extents, firsts, states, nodes, bounds
+        )
 
     def problems(self) -> list[Diagnostic]:
         """Dimensions with a size that nothing fixes, a missing entry block, calls without end."""
@@ -326,7 +338,7 @@ class Facts:
         variable = self.variables[name]
         assert isinstance(variable, VariableOp)
         members = tuple(self.extents.get(name, ()))
-        sources = tuple(self.sources(variable))
+        sources = tuple(self.sources(variable, there=True))
         return Weight(name, sources, members, formats=self._formats(variable, sources))
 
     def _formats(self, variable: VariableOp, sources: Sequence[str]) -> tuple[str, ...]:
@@ -334,15 +346,17 @@ class Facts:
         values that are rounded to another dtype are none that these hold."""
         if self.declared(variable)[0] != "f32":
             return ()
-        found = [t.dtype.data for s in sources if (t := self.bindings.tensors.get(s)) is not None]
-        if len(found) < len(sources) or not all(
-            dtype == "f16" or dtype in BLOCKS for dtype in found
-        ):
+        named = [source for source in sources if source]
+        found = [t.dtype.data for s in named if (t := self.bindings.tensors.get(s)) is not None]
+        if len(found) < len(named) or not all(dtype == "f16" or dtype in BLOCKS for dtype in found):
+            return ()
+        if len(set(found)) > 1 and len(named) < len(sources):
             return ()
         return tuple(found) if len(set(found)) > 1 else tuple(found[:1])
 
-    def sources(self, variable: VariableOp) -> list[str]:
-        """The tensors of a weight; for a prefix table all members in row-major index order."""
+    def sources(self, variable: VariableOp, *, there: bool = False) -> list[str]:
+        """The tensors of a weight; for a prefix table all members in row-major index order. With `there`
+        empty texts stand for members before the first one of the package, which no step reads."""
         pattern = pattern_of(variable)
         if pattern is None:
             return [package_name(variable)]
@@ -352,7 +366,13 @@ class Facts:
 
         order = [i.data for i in variable.indices]
         ranges = [range(n) for n in self.extents[variable.variable.data]]
-        return [member_name(pattern, dict(zip(order, place))) for place in product(*ranges)]
+        firsts = self.firsts[variable.variable.data]
+        return [
+            ""
+            if there and any(number < first for number, first in zip(place, firsts))
+            else member_name(pattern, dict(zip(order, place)))
+            for place in product(*ranges)
+        ]
 
     def _variable(self, variable: VariableOp | AssignOp) -> VariableRow:
         dtype, dims = self.declared(variable)
@@ -409,6 +429,7 @@ class Facts:
             column=place.column,
             scope=info.scope,
             loops=self._loops_around(op),
+            calls=[str(call) for call in info.calls],
         )
 
 

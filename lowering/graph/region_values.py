@@ -9,7 +9,7 @@ leaves without a value takes a number along that says whether it has one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -20,6 +20,7 @@ from openinfer.lowering.graph.contents import tensor_type
 from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.step import Step
 from openinfer.lowering.program.liveness import Names, dims_of
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

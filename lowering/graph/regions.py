@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType
@@ -19,6 +18,7 @@ from openinfer.lowering.graph.step import Step
 from openinfer.lowering.graph.yielded import Yielded
 from openinfer.lowering.program.liveness import Names
 from openinfer.runtime.errors import ProgramError
+from openinfer.runtime.quick_dataclass import dataclass
 
 Left = bool | SSAValue
 """Whether a block was left: known, or a tensor of one i64, 0 for no."""

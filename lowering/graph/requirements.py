@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import SSAValue
 
@@ -11,6 +11,7 @@ from openinfer.lowering.graph.dynamic_sizes import DynamicSizes
 from openinfer.lowering.graph.scope import Problem, Scope
 from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.lowering.program.size_bounds import never_negative
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 Rows = dict[tuple[str, str, str], int]

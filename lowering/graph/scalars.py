@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import AnyFloat, TensorType, i64
@@ -15,6 +14,7 @@ from openinfer.dialects.opset import NameRef, find
 from openinfer.lowering.graph.op_rules import Call
 from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.settings import attribute_of
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:

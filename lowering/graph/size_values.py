@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -20,6 +19,7 @@ from openinfer.lowering.graph.program_facts import Facts
 from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.step_builder import StepBuilder
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
 
 

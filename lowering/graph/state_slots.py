@@ -6,7 +6,7 @@ Each entry of a table has a matrix that may grow, with extents of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr
@@ -16,6 +16,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.graph import SizeAttr, SliceAttr
 from openinfer.lowering.graph.index_arithmetic import never_negative
 from openinfer.lowering.graph.state_axes import Entry, Lengths, StateAxes
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 Slot = SizeAttr | SliceAttr

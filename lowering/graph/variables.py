@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
@@ -19,6 +19,7 @@ from openinfer.lowering.graph.scope import NoValue, Problem, Scope
 from openinfer.lowering.graph.size_values import SizeValues
 from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.lowering.program.liveness import Names
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 
@@ -48,31 +49,38 @@ class Variables:
         if not isinstance(variable, VariableOp) or "pattern" not in variable.options.data:
             raise Problem("OI0715", f"{ref.text}: {name} is not a prefix table")
         family = self.contents.weight(variable)
-        extents = self.facts.extents[name]
+        reach = [range(*ends) for ends in zip(self.facts.firsts[name], self.facts.extents[name])]
         indices: list[SSAValue] = []
-        for size, extent, index in zip(ref.sizes, extents, variable.indices):
-            indices.append(self.member_index(size, extent, ref, index.data, scope))
+        for size, there, index in zip(ref.sizes, reach, variable.indices):
+            indices.append(self.member_index(size, there, ref, index.data, scope))
         member = self.contents.declared_type(variable)
         return self.builder.add(nn.MemberOp(family, indices, member))
 
     def member_index(
-        self, size: Size, extent: int, ref: RefAttr, index: str, scope: Scope
+        self, size: Size, there: range, ref: RefAttr, index: str, scope: Scope
     ) -> SSAValue:
+        """A number in brackets of a family, of which the package has the members `there`."""
         size = size.substitute(self.facts.static)
         bounds = self.values.in_range(size, scope)
+        has = f"the model has {ref.variable.data} for {index} in {there.start}..{there.stop}"
         if bounds is None:
+            if there.start:
+                raise Problem(
+                    "OI0327",
+                    f"{ref.text}: {has}, and only a step knows {index}",
+                    f"count from 0: write {{{index} + {there.start}}} in the pattern",
+                )
             value = self.values.count(size, scope)
             return self.builder.add(
-                nn.CheckIndexOp(value, extent, self.facts.reference_number(ref))
+                nn.CheckIndexOp(value, there.stop, self.facts.reference_number(ref))
             )
         low, high = bounds
-        if low < 0 or high >= extent:
-            wrong = low if low < 0 else high
+        if low < there.start or high >= there.stop:
+            wrong = low if low < there.start else high
             raise Problem(
                 "OI0327",
-                f"{ref.text}: {index} = {wrong} but the model has {ref.variable.data} "
-                f"for {index} in 0..{extent}",
-                "shorten the loop, or use a model with more members",
+                f"{ref.text}: {index} = {wrong} but {has}",
+                "change the loop, or use a model with more members",
             )
         return self.values.index(size, scope)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.graph import AwaitOp, BlockOp
 from openinfer.lowering.program.liveness import Names, consumers_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass

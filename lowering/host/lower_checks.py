@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -18,6 +17,7 @@ from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import StepArguments
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.slots import SlotKind
 
 OBSERVER = "openinfer_observe"

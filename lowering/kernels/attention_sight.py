@@ -5,8 +5,6 @@ Everything here is about one element; how a machine goes over many of them is it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -15,6 +13,7 @@ from openinfer.dialects.nn import AttentionOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.lowering.kernels.numeric import INF, compare_integers, is_float, like, select
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

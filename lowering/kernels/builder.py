@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
@@ -33,7 +34,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from openinfer.lowering.attributes import INDEX, index_attribute, vector_of
+from openinfer.lowering.attributes import INDEX, i64_attribute, index_attribute, vector_of
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.quick_ops import append_new
 
@@ -51,6 +52,20 @@ BESIDE = "openinfer.beside"
 """How many parts of one sum a loop adds up side by side, for passes that put sums in blocks."""
 ROUNDS = "openinfer.rounds"
 """How often a loop runs at most, for passes that put sums in blocks, where its bounds do not say it."""
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _number(value: float | int, negative_zero: bool, kind: Attribute) -> Attribute:
+    """A number as an attribute of a scalar type, or as all elements of a vector; `negative_zero` tells zeros
+    apart, which are equal."""
+    if isinstance(kind, VectorType):
+        if isinstance(kind.element_type, AnyFloat):
+            value = _within(float(value), kind.element_type)
+        return DenseIntOrFPElementsAttr.from_list(kind, [value])
+    if isinstance(kind, AnyFloat):
+        return FloatAttr(_within(float(value), kind), kind)
+    assert isinstance(kind, IntegerType | IndexType)
+    return IntegerAttr(int(value), kind)
 
 
 def _within(value: float, kind: AnyFloat) -> float:
@@ -101,9 +116,9 @@ class LoopBuilder:
         """An op of two values of one type, which its result has too."""
         first = self.index(a)
         operands = (first, self.index(b))
-        return self._made(kind, operands, first.type)
+        return self.made(kind, operands, first.type)
 
-    def _made(
+    def made(
         self,
         kind: type[Operation],
         operands: Sequence[SSAValue],
@@ -123,21 +138,15 @@ class LoopBuilder:
     def index(self, value: Index) -> SSAValue:
         if isinstance(value, SSAValue):
             return value
-        constant = self._made(arith.ConstantOp, (), INDEX, {"value": index_attribute(value)})
+        constant = self.made(arith.ConstantOp, (), INDEX, {"value": index_attribute(value)})
         constant.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"
         return constant
 
     def constant(self, value: float | int, kind: Attribute) -> SSAValue:
         """A scalar or splat vector constant of type `kind`; floats beyond its range are infinite."""
-        if isinstance(kind, VectorType):
-            if isinstance(kind.element_type, AnyFloat):
-                value = _within(float(value), kind.element_type)
-            data = DenseIntOrFPElementsAttr.from_list(kind, [value])
-            return self.insert(arith.ConstantOp(data, kind))
-        if isinstance(kind, AnyFloat):
-            return self.insert(arith.ConstantOp(FloatAttr(_within(float(value), kind), kind)))
-        assert isinstance(kind, IntegerType | IndexType)
-        return self.insert(arith.ConstantOp(IntegerAttr(int(value), kind)))
+        negative_zero = value == 0 and math.copysign(1.0, value) < 0
+        attribute = _number(value, negative_zero, kind)
+        return self.made(arith.ConstantOp, (), kind, {"value": attribute})
 
     def add(self, a: Index, b: Index) -> SSAValue:
         if b == 0:
@@ -166,7 +175,11 @@ class LoopBuilder:
 
     def compare(self, predicate: str, a: Index, b: Index) -> SSAValue:
         """`eq ne slt sle sgt sge ult ule ugt uge` on indices."""
-        return self.insert(arith.CmpiOp(self.index(a), self.index(b), predicate))
+        left, right = self.index(a), self.index(b)
+        if not isinstance(left.type, IndexType):
+            return self.insert(arith.CmpiOp(left, right, predicate))
+        number = arith.CMPI_COMPARISON_OPERATIONS.index(predicate)
+        return self.made(arith.CmpiOp, (left, right), i1, {"predicate": i64_attribute(number)})
 
     # Control flow
 
@@ -273,7 +286,7 @@ class LoopBuilder:
         assert isinstance(buffer.type, MemRefType)
         places = [self.index(i) for i in indices]
         kind = buffer.type.element_type
-        return self._made(memref.LoadOp, (buffer, *places), kind)
+        return self.made(memref.LoadOp, (buffer, *places), kind)
 
     def store(self, value: SSAValue, buffer: SSAValue, indices: Sequence[Index]) -> None:
         places = [self.index(i) for i in indices]
@@ -287,7 +300,7 @@ class LoopBuilder:
         kind = vector_of(buffer.type.element_type, lanes)
         places = [self.index(i) for i in indices]
         if mask is None:
-            return self._made(vector.LoadOp, (buffer, *places), kind)
+            return self.made(vector.LoadOp, (buffer, *places), kind)
         zero = self.constant(0, kind)
         return self.insert(vector.MaskedLoadOp(buffer, places, mask, zero, kind))
 
@@ -306,7 +319,7 @@ class LoopBuilder:
 
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
         kind = vector_of(value.type, lanes)
-        return self._made(vector.BroadcastOp, (value,), kind)
+        return self.made(vector.BroadcastOp, (value,), kind)
 
     def from_elements(self, values: Sequence[SSAValue]) -> SSAValue:
         """The vector of some scalars of one type."""
@@ -330,7 +343,7 @@ class LoopBuilder:
         """a·b + c on vectors of floats; with strict mathematics the product is rounded first."""
         if self.facts.strict_math:
             return self.insert(arith.AddfOp(self.insert(arith.MulfOp(a, b)), c))
-        return self._made(vector.FMAOp, (a, b, c), a.type)
+        return self.made(vector.FMAOp, (a, b, c), a.type)
 
     # Arithmetic that is done here and now when both sides are known
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import SSAValue
@@ -18,6 +17,7 @@ from openinfer.lowering.kernels.runs import (
     vector_run,
     view_around,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 
 Place = Callable[[SSAValue], Sequence[Index]]
 """The indices of the i-th element of a run."""

@@ -7,7 +7,7 @@ for each accumulator, with every scalar type replaced by a vector of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -26,6 +26,7 @@ from openinfer.dialects.nn import ConvOp, MatmulOp, MatvecOp, RowMatmulOp, Yield
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import convert
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 _EXTENDED = {op.name: op for op in Arith.operations}
 

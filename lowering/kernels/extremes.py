@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType
@@ -16,6 +15,7 @@ from openinfer.lowering.kernels.numeric import (
     compare_integers,
     is_float,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

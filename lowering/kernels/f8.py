@@ -6,8 +6,6 @@ else is spelled out: a format has `m` bits of mantissa, its exponents are biased
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
@@ -15,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from openinfer.dialects.extensions.arith import ExtFOp, ExtUIOp, SIToFPOp, TruncIOp
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import compare_integers, element_type, like, select
+from openinfer.runtime.quick_dataclass import dataclass
 
 _SIGN = 0x80000000
 _INFINITY = 0x7F800000

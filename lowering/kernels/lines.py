@@ -8,7 +8,6 @@ lane has a line of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -25,6 +24,7 @@ from openinfer.lowering.kernels.runs import (
     reduce_run,
     vector_run,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass

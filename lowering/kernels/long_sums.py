@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

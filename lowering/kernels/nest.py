@@ -7,7 +7,6 @@ buffer become one. `lowering/kernels/nest_loops.py` then chooses the loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import SSAValue
@@ -28,6 +27,7 @@ from openinfer.lowering.kernels.runs import (
     is_contiguous,
 )
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 _ZERO = AffineExpr.constant(0)
 

@@ -12,7 +12,7 @@ Five forms, the first that fits:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from xdsl.dialects.builtin import VectorType
@@ -23,6 +23,7 @@ from openinfer.lowering.kernels.nest import Access, Nest
 from openinfer.lowering.kernels.numeric import positions, reduction, select
 from openinfer.lowering.kernels.runs import bank_count, fitting_lanes, reduce_run, vector_run
 from openinfer.lowering.kernels.squares import Square, over_squares, turned
+from openinfer.runtime.quick_dataclass import dataclass
 
 Values = Sequence[SSAValue]
 Body = Callable[[LoopBuilder, Values, Values, Callable[[int], SSAValue]], Values]

@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.dialects.extensions import arith as extended
 from openinfer.dialects.extensions.vector import ReductionOp
+from openinfer.lowering.attributes import vector_like
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.runtime.errors import UnsupportedError
 
@@ -54,7 +55,7 @@ _SCALARS = frozenset({IntegerType, IndexType, Float16Type, BFloat16Type, Float32
 def like(kind: SSAValue | Attribute, element: Attribute) -> Attribute:
     """`element`, or the vector of it that is as long as `kind`."""
     kind = kind.type if isinstance(kind, SSAValue) else kind
-    return VectorType(element, kind.shape) if isinstance(kind, VectorType) else element
+    return vector_like(kind, element) if isinstance(kind, VectorType) else element
 
 
 def is_float(value: SSAValue | Attribute) -> bool:
@@ -87,11 +88,11 @@ def resize_float(b: LoopBuilder, value: SSAValue, element: Attribute) -> SSAValu
     if min(source.bitwidth, element.bitwidth) == 8 and f32 not in (source, element):
         return resize_float(b, resize_float(b, value, f32), element)
     if element.bitwidth > source.bitwidth:
-        return b.insert(extended.ExtFOp(value, like(value, element)))
+        return b.made(extended.ExtFOp, (value,), like(value, element))
     if source.bitwidth == element.bitwidth:
         # f16 and bf16 hold neither the other's range nor its precision.
         return resize_float(b, resize_float(b, value, f32), element)
-    return b.insert(extended.TruncFOp(value, like(value, element)))
+    return b.made(extended.TruncFOp, (value,), like(value, element))
 
 
 def _round_to_odd(b: LoopBuilder, value: SSAValue) -> SSAValue:

@@ -6,7 +6,7 @@ each round moves on by whole bytes and stays within them, whatever the loops ins
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from xdsl.dialects import arith, memref, scf, vector
@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.memref_layout import memref_layout
 from openinfer.lowering.operations import operations_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp, memref.CopyOp)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType
@@ -13,6 +12,7 @@ from openinfer.dialects.nn import PoolOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import INF, count_as, largest
 from openinfer.lowering.kernels.window_axes import Axis, reached
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Operation
@@ -13,6 +12,7 @@ from xdsl.rewriter import InsertPoint
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.rewriting import rewrite
+from openinfer.runtime.quick_dataclass import dataclass
 
 Rule = Callable[[LoopBuilder, Operation], bool]
 """Builds the loops of an op before it; False, and nothing built, when the op is to stay."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import (
@@ -19,6 +18,7 @@ from xdsl.dialects.memref import CollapseShapeOp
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

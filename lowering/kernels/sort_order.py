@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.kernels.numeric import compare_floats, compare_integers, is_float, widen
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

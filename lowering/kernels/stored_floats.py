@@ -9,7 +9,6 @@ such floats become ops on f32 between conversions, and what only moves them move
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import (
@@ -33,6 +32,7 @@ from openinfer.lowering.kernels.numeric import element_type, like, resize_float
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations_of
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import to_storage
 
 _COMPUTES = ("arith.", "math.")

@@ -8,7 +8,6 @@ with, so it is counted here; loops and branches inside of the round are followed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, IntegerAttr, VectorType
@@ -16,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from openinfer.dialects.nn import DotPairsOp
 from openinfer.lowering.kernels.builder import PARALLEL, ROUNDS
+from openinfer.runtime.quick_dataclass import dataclass
 
 _Inner = tuple[scf.ForOp, int]
 """A loop inside of a round, and how many additions each of its own rounds makes."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
@@ -11,6 +9,7 @@ from openinfer.dialects.nn import ConvOp, FoldOp, PoolOp, SizeOp, UnfoldOp, size
 from openinfer.dialects.nn.window_ops import Numbers
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.runs import collapse
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith
@@ -27,6 +26,7 @@ from openinfer.lowering.fusing import may_join
 from openinfer.lowering.linalg.fuse_epilogue import accumulator_type, narrow
 from openinfer.lowering.linalg.generic import identity_map, input_maps, is_elementwise
 from openinfer.lowering.locations import absorb_nodes, give_location
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 def join_halves(op: linalg.GenericOp) -> None:

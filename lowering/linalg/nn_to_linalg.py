@@ -355,7 +355,10 @@ def _finish(
                 divide = arith.DivUIOp if unsigned else arith.DivSIOp
                 # The mean of nothing is 0, as its sum is.
                 current = b.insert(divide(current, _count(b, count, size_op, current.type, 1)))
-        if mean and isinstance(current.type, AnyFloat):
+        if mean and isinstance(current.type, AnyFloat) and count.constant == 0:
+            # 0 / 0, which drivers that divide by multiplying make 0.
+            current = b.constant(math.nan, current.type)
+        elif mean and isinstance(current.type, AnyFloat):
             current = b.insert(arith.DivfOp(current, _count(b, count, size_op, current.type, 0)))
         # Sums in a wider integer are as good as sums in their own: both wrap.
         return emit_body(b, "cast", {"saturate": False}, [current], [dtype], out_dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
@@ -35,6 +34,7 @@ from openinfer.lowering.kernels.numeric import (
 )
 from openinfer.runtime.dtypes import DTYPES, DType
 from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.quick_dataclass import dataclass
 
 MEMORY: dict[str, Attribute] = {
     name: elements.memory_type(elements.element_type(name)) for name in DTYPES

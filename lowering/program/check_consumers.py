@@ -6,7 +6,6 @@ A consumer is a block other than `entry` that starts with `await`; it ends with 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -16,6 +15,7 @@ from openinfer.lowering.program.check_uses import UseChecks
 from openinfer.lowering.program.names import Names, walk
 from openinfer.lowering.program.places import Place
 from openinfer.lowering.program.view import targets_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 Touched = Mapping[str, Mapping[str, Place]]
 """Variable → kind of access → where a text first does it."""

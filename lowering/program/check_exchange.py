@@ -7,7 +7,7 @@ computed until nothing changes. Findings are reported in one last pass.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation
 
@@ -27,6 +27,7 @@ from openinfer.lowering.program.check_uses import UseChecks
 from openinfer.lowering.program.names import walk
 from openinfer.lowering.program.places import Place
 from openinfer.lowering.program.view import targets_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 def check_exchange(checks: UseChecks) -> dict[ReturnOp, list[str]]:

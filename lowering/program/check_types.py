@@ -49,16 +49,15 @@ class TypeChecks(SettingChecks):
         op = variable.op
         if self.view.package is None or not isinstance(op, VariableOp) or pattern_of(op) is None:
             return
-        extents = self.view.extents(op)
-        for slot, extent, index in zip(ref.indices, extents, variable.indices):
+        for slot, there, index in zip(ref.indices, self.view.reach(op), variable.indices):
             value = self.known(slot.data) if isinstance(slot, SizeAttr) else None
-            if value is not None and extent and not 0 <= value < extent:
+            if value is not None and there.stop and value not in there:
                 self.error(
                     "OI0327",
                     node,
                     (),
                     f"{ref.text}: {index} = {value}, but the model has {variable.name} for {index} "
-                    f"in 0..{extent}",
+                    f"in {there.start}..{there.stop}",
                     "use an index that the model has",
                     (f"@pattern {pattern_of(op)!r}", op),
                 )

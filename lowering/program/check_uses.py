@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Operation
 from openinfer.dialects.foreign_words import VALUES
 from openinfer.dialects.graph import RefAttr, SizeAttr, SliceAttr
 from openinfer.dialects.graph.syntax import LITERAL_WORDS, OPEN
+from openinfer.lowering.locations import call_notes
 from openinfer.lowering.program.names import TEMPORARY, Names, Variable
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report, did_you_mean
@@ -33,7 +34,9 @@ class UseChecks:
         *notes: tuple[str, Place | None],
     ) -> None:
         """A finding about a part of an op."""
-        self.report.error(code, self.places.of(node, part), message, fix=fix, notes=notes)
+        calls = [(note.message, note.location) for note in call_notes(node)]
+        place = self.places.of(node, part)
+        self.report.error(code, place, message, fix=fix, notes=[*notes, *calls])
 
     def declared(self, variable: Variable, text: str = "declared here") -> tuple[str, Place]:
         """The note that shows the declaration of a variable."""

@@ -237,6 +237,23 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Blocks that call each other without a condition are no nesting: a chain of them has any "
         "length.",
     ),
+    "OI0273": (
+        "call that does not fit its block",
+        '`y = branch conv(x, "layer1.0", stride=2);` gives each parameter of `block conv(x, path, '
+        "stride=1)` that has no value of its own, once, and takes as many values as the block returns. A "
+        "block without parameters is called without parentheses: `branch NAME;`.",
+    ),
+    "OI0274": (
+        "block with parameters that does what it cannot",
+        "A block with parameters sees its parameters, its own temporaries and constants, and what the "
+        "program declares; it writes no parameter, ends in its only `return`, and neither yields nor "
+        "awaits. Names of parameters are those of nothing else in the program.",
+    ),
+    "OI0275": (
+        "argument that cannot stand where the block needs it",
+        "What a block is given stands wherever the block names its parameter: a text in the braces of a "
+        "tensor's name, a number or size in settings and expressions, a variable or number as an operand.",
+    ),
     "OI0283": (
         "literal without a dtype",
         "A number among the operands has the dtype that the operands beside it have. At least one of them is "
@@ -355,7 +372,9 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     ),
     "OI0327": (
         "no such member",
-        "A constant index of a prefix table lies outside what the package has.",
+        "A constant index of a prefix table lies outside what the package has. Members may begin behind 0, "
+        "`layer.1.w`, where loops and numbers say which are read; an index that only a step knows counts "
+        'from 0: `@pattern("layer.{l + 1}.w")`.',
     ),
     "OI0328": (
         "setting names nothing",

@@ -8,7 +8,6 @@ block, from those that call nothing upwards, in the time that it takes to read t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -17,6 +16,7 @@ from openinfer.dialects.graph import AwaitOp, BlockOp, BranchOp, LoopOp, ReturnO
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.liveness import callees, callees_first, nodes_of, own_nodes
 from openinfer.runtime.errors import Diagnostic
+from openinfer.runtime.quick_dataclass import dataclass
 
 MAX_ADDED = 20_000
 """So many nodes may calls add to those that stand in the program."""

@@ -8,7 +8,6 @@ called, and calls are followed without recursion.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
@@ -30,6 +29,7 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import GraphOp
 from openinfer.lowering.attributes import PLAIN
+from openinfer.runtime.quick_dataclass import dataclass
 
 Names = frozenset[str]
 Found = TypeVar("Found")

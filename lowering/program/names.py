@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +14,7 @@ from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.program.buffer_declarations import is_buffer
 from openinfer.lowering.program.view import ProgramView, auto_indices, dtype_of, fixed_bounds
 from openinfer.runtime.dtypes import DTYPES, DType
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 TEMPORARY = "temporary"

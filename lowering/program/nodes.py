@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
 
 from openinfer.dialects.graph import (
     AssignOp,
@@ -19,16 +18,23 @@ from openinfer.dialects.graph import (
     CacheResetOp,
     CacheStepOp,
     CacheWriteOp,
+    CallOp,
     DepOp,
+    LiteralAttr,
     LoopOp,
+    NameAttr,
     OpOp,
+    RefAttr,
     ReturnOp,
     ScopeOp,
+    SizeAttr,
     TransferOp,
     YieldOp,
 )
-from openinfer.lowering.locations import location_of
+from openinfer.lowering.locations import calls_around, location_of
 from openinfer.runtime.errors import Location
+from openinfer.runtime.outline import Call
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Any fixed value serves; changing it changes every uuid in stored traces.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "openinfer:node")
@@ -46,12 +52,16 @@ class NodeInfo:
     text: str
     location: Location | None
     scope: str = ""
-    """Labels of the scopes around it, outermost first: `layers/attention`."""
+    """Labels of the scopes around it, and calls of blocks with parameters, outermost first:
+    `layers/attention`."""
+    calls: tuple[Call, ...] = ()
+    """These calls, outermost first."""
 
     def __str__(self) -> str:
         """`node 3 in block entry: op add(x, a) >> t0`, with its place in front."""
         place = f"{self.location}: " if self.location else ""
-        return f"{place}node {self.index} in block {self.block}: {self.text}"
+        around = " in ".join([*map(str, reversed(self.calls)), f"block {self.block}"])
+        return f"{place}node {self.index} in {around}: {self.text}"
 
 
 def body_of(op: Body) -> list[Operation]:
@@ -69,11 +79,11 @@ def number_nodes(module: ModuleOp) -> dict[Operation, NodeInfo]:
     for op in module.body.ops:
         if isinstance(op, BlockOp):
             name = op.block_name.data
-            for node, path, scope in _walk(op, name):
+            for node, path, labels, calls in _walk(op, name):
                 identity = str(uuid.uuid5(_NAMESPACE, f"{path}:{node.name}"))
-                found[node] = NodeInfo(
-                    len(found), identity, name, describe(node), location_of(node), scope
-                )
+                scope, place = "/".join(labels), location_of(node)
+                text = describe(node)
+                found[node] = NodeInfo(len(found), identity, name, text, place, scope, calls)
     return found
 
 
@@ -84,15 +94,24 @@ def block_info(op: BlockOp) -> NodeInfo:
     return NodeInfo(-1, identity, name, f"block {name}", location_of(op))
 
 
-def _walk(parent: Body, path: str, scope: str = "") -> Iterator[tuple[Operation, str, str]]:
+_Labels = tuple[str, ...]
+_Calls = tuple[Call, ...]
+
+
+def _walk(
+    parent: Body, path: str, around: _Labels = (), known: _Calls = ()
+) -> Iterator[tuple[Operation, str, _Labels, _Calls]]:
+    """The nodes of a body, each with its path, the labels around it, and the calls that it stands in, of
+    which the first ones are `known`: those of what the body belongs to."""
     for position, node in enumerate(body_of(parent)):
         here = f"{path}/{position}"
-        yield node, here, scope
+        calls = calls_around(node.location)
+        labels = (*around, *(call.text for call in calls[len(known) :]))
+        yield node, here, labels, calls
         if isinstance(node, LoopOp):
-            yield from _walk(node, here, scope)
+            yield from _walk(node, here, labels, calls)
         elif isinstance(node, ScopeOp):
-            label = node.label.data
-            yield from _walk(node, here, f"{scope}/{label}" if scope else label)
+            yield from _walk(node, here, (*labels, node.label.data), calls)
 
 
 def form_of(op: Operation) -> str:
@@ -125,6 +144,9 @@ def describe(op: Operation) -> str:
             if op.condition is None or op.else_block is None:
                 return f"branch {op.then_block.data}"
             return f"branch {op.condition.text} {op.then_block.data} {op.else_block.data}"
+        case CallOp():
+            targets = ", ".join(ref.text for ref in op.outputs)
+            return f"{f'{targets} = ' if targets else ''}branch {call_text(op)}"
         case DepOp():
             return f"dep after({op.after.data}) before({op.before.data})"
         case ReturnOp() | YieldOp() | AwaitOp():
@@ -137,6 +159,29 @@ def describe(op: Operation) -> str:
             return "barrier"
         case _:
             return form
+
+
+def call_text(op: CallOp) -> str:
+    """A call of a block with parameters, without what it gives: `conv(x, "layer1.0", stride=2)`."""
+    given = [_argument(value) for value in op.inputs]
+    given += [f"{name}={_argument(value)}" for name, value in op.settings.data.items()]
+    return f"{op.block_name.data}({', '.join(given)})"
+
+
+def _argument(value: Attribute) -> str:
+    match value:
+        case StringAttr():
+            return f'"{value.data}"'
+        case RefAttr() | LiteralAttr():
+            return value.text
+        case IntegerAttr() | FloatAttr():
+            return LiteralAttr(value).text  # pyright: ignore[reportUnknownArgumentType]
+        case ArrayAttr():
+            return f"[{', '.join(map(_argument, value))}]"
+        case SizeAttr() | NameAttr():
+            return str(value.data)
+        case _:
+            return str(value)
 
 
 def kind_of(op: Operation) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from xdsl.dialects.builtin import CallSiteLoc
 from xdsl.ir import Operation
 
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.program.places import Place
 from openinfer.runtime import suggest
 from openinfer.runtime.errors import Diagnostic, Location, Note
+from openinfer.runtime.quick_dataclass import dataclass
 
 MAX_ERRORS = 200
 """After so many errors the rest is noise; one last diagnostic says that there may be more."""
@@ -33,6 +35,8 @@ class Report:
 
     def place(self, where: Place) -> tuple[Location | None, int]:
         """Where something stands in the source, and how long it is there."""
+        if isinstance(where, Location):
+            return where, 1
         return location_of(where) if isinstance(where, Operation) else None, 1
 
     @property
@@ -114,7 +118,10 @@ class Report:
 
 def _key(code: str, where: Place, message: str) -> tuple[str, Hashable]:
     # An op stands for all of its parts: several findings of one code may be right.
-    return code, (where, message) if isinstance(where, Operation) else where
+    if not isinstance(where, Operation):
+        return code, where
+    called = isinstance(where.location, CallSiteLoc)
+    return code, (location_of(where) if called else where, message)
 
 
 def also_in(lines: Iterable[int]) -> Note:

@@ -7,7 +7,6 @@ where its numbers are known then, that is checked then, else before each step.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute, Operation
@@ -25,6 +24,7 @@ from openinfer.dialects.graph import (
 from openinfer.lowering.attributes import PLAIN
 from openinfer.lowering.locations import location_of
 from openinfer.runtime.errors import Diagnostic, ProgramError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 MAX_TERMS, MAX_DEGREE, MAX_DIVISIONS = 64, 16, 16

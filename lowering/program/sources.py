@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -17,6 +17,7 @@ from openinfer.dialects.graph import (
     PackageValueOp,
     VariableOp,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\s*\+\s*([0-9]{1,9}))?\}")
@@ -76,6 +77,12 @@ def family_extents(pattern: str, order: list[str], names: Iterable[str]) -> list
             for i, index in enumerate(order):
                 extents[i] = max(extents[i], found[index] + 1)
     return extents
+
+
+def family_firsts(pattern: str, order: list[str], names: Iterable[str]) -> list[int]:
+    """Where each index of a prefix table begins in a package: the smallest number found, 0 without any."""
+    members = [found for name in names if (found := member_indices(pattern, name)) is not None]
+    return [min((found[index] for found in members), default=0) for index in order]
 
 
 def member_indices(pattern: str, name: str) -> dict[str, int] | None:

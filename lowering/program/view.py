@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
@@ -41,6 +40,7 @@ from openinfer.lowering.program.size_definitions import (
 from openinfer.lowering.program.sources import (
     Bindings,
     family_extents,
+    family_firsts,
     member_name,
     package_name,
     pattern_of,
@@ -49,6 +49,7 @@ from openinfer.lowering.program.sources import (
 from openinfer.runtime.dtypes import ALIASES
 from openinfer.runtime.errors import ProgramError
 from openinfer.runtime.packages.values import ScalarValue
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.size_bounds import SizeBoundRow
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.variables import VariableInfo
@@ -166,6 +167,15 @@ class ProgramView:
         if pattern is None or self.package is None:
             return [0] * len(variable.indices)
         return family_extents(pattern, [i.data for i in variable.indices], self.package.tensors)
+
+    def reach(self, variable: VariableOp) -> list[range]:
+        """From where to where each index of a prefix table goes in the package."""
+        pattern, extents = pattern_of(variable), self.extents(variable)
+        if pattern is None or self.package is None:
+            return [range(extent) for extent in extents]
+        order = [i.data for i in variable.indices]
+        firsts = family_firsts(pattern, order, self.package.tensors)
+        return [range(*ends) for ends in zip(firsts, extents)]
 
     def member_names(self, variable: VariableOp) -> list[str]:
         """The tensor names of a prefix table, row-major in its indices."""

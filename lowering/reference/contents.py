@@ -87,13 +87,12 @@ class Contents:
         return self._tensors[key]
 
     def _missing(self, variable: VariableOp, indices: Sequence[int], name: str) -> None:
-        extents = self._view.extents(variable)
         shown = variable.variable.data
-        for index, value, extent in zip(variable.indices, indices, extents):
-            if not 0 <= value < extent:
+        for index, value, there in zip(variable.indices, indices, self._view.reach(variable)):
+            if value not in there:
                 raise StepError(
                     "OI0601",
-                    f"index {index.data} = {value} of {shown} is outside 0..{extent}",
+                    f"index {index.data} = {value} of {shown} is outside {there.start}..{there.stop}",
                     hint=f"the model has no tensor {name!r}",
                 )
         raise StepError("OI0601", f"{shown}{list(indices)}: the model has no tensor {name!r}")

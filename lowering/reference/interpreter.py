@@ -291,6 +291,7 @@ class Interpreter(Scope):
             duration,
             info.location,
             scope=info.scope,
+            calls=tuple(map(str, info.calls)),
         )
 
     def event(
@@ -323,6 +324,7 @@ class Interpreter(Scope):
             start_ns=_now(),
             location=info.location,
             scope=info.scope,
+            calls=tuple(map(str, info.calls)),
         )
 
 

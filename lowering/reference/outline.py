@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from openinfer.dialects.graph import BlockOp, LoopOp, OpOp
-from openinfer.lowering.locations import location_of
+from openinfer.dialects.graph import AssignOp, BlockOp, LoopOp, OpOp, VariableOp
+from openinfer.lowering.locations import calls_around, location_of, own_name
 from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
-from openinfer.runtime.outline import Outline, OutlineNode
+from openinfer.runtime.outline import Call, Outline, OutlineNode
 
 
 def outline_of(module: ModuleOp) -> Outline:
@@ -22,7 +22,31 @@ def outline_of(module: ModuleOp) -> Outline:
 def outline_from(blocks: Mapping[str, BlockOp], nodes: Mapping[Operation, NodeInfo]) -> Outline:
     """The outline of a program whose blocks and nodes are known already."""
     rows = tuple(_row(op, info, nodes) for op, info in nodes.items())
-    return Outline(rows, {name: location_of(op) for name, op in blocks.items()})
+    called = {call.block: None for row in rows for call in row.calls}
+    places = {**called, **{name: location_of(op) for name, op in blocks.items()}}
+    return Outline(rows, places, _own_names(blocks, nodes))
+
+
+def _own_names(
+    blocks: Mapping[str, BlockOp], nodes: Mapping[Operation, NodeInfo]
+) -> dict[tuple[Call, ...], dict[str, list[tuple[int, str]]]]:
+    """What calls of blocks with parameters have made of the names of the blocks."""
+    found: dict[tuple[Call, ...], dict[str, list[tuple[int, str]]]] = {}
+    module = next((block.parent_op() for block in blocks.values()), None)
+    declared = module.body.ops if isinstance(module, ModuleOp) else ()
+    for op in (*declared, *nodes):
+        name = own_name(op.location)
+        if isinstance(op, AssignOp | VariableOp):
+            variable = op.variable.data
+        elif isinstance(op, OpOp) and name:
+            variable = op.outputs.data[0].variable.data  # the result of the call
+        else:
+            continue
+        if name:
+            calls = calls_around(op.location)
+            index = nodes[op].index if op in nodes else 0
+            found.setdefault(calls, {}).setdefault(name, []).append((index, variable))
+    return found
 
 
 def _row(op: Operation, info: NodeInfo, nodes: Mapping[Operation, NodeInfo]) -> OutlineNode:
@@ -48,4 +72,5 @@ def _row(op: Operation, info: NodeInfo, nodes: Mapping[Operation, NodeInfo]) -> 
         loops=tuple(loops),
         parents=tuple(parents),
         bounds=bounds,
+        calls=info.calls,
     )

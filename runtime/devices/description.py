@@ -7,9 +7,10 @@ what `Device.describe` says of the device of this machine; the plain one is what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openinfer.runtime.options import TIERS
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.tuning_device import DeviceProduct, DeviceTile, identity_of
 
 SUBGROUPS = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -7,7 +7,7 @@ user: the executor gives the memory and runs the step again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openinfer.runtime.quick_dataclass import dataclass
 
 INTERRUPTED = -1
 """The fourth word of a step that an interrupt ended: Python has the exception, and nothing is said."""

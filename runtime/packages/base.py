@@ -11,7 +11,6 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
@@ -19,6 +18,7 @@ from typing import Any, Self, TypeAlias, TypeVar, cast
 from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.values import Bitset, MetadataValue, QuantParams, ScalarValue
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, converted, element_count
 from openinfer.runtime.suggest import did_you_mean
 from openinfer.runtime.tensors import Tensor

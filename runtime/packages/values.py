@@ -7,7 +7,6 @@ The same classes describe content in both directions: a reader returns `ScalarVa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.errors import PackageError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.tensors import Tensor
 
 

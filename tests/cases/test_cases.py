@@ -6,7 +6,6 @@ By default the compiled check runs a part of the table that covers every op and 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,18 +18,19 @@ from table import CASES, Case, tolerance
 
 import openinfer as oi
 from openinfer.dialects import opset
+from tests.sweeps import FULL
 
 
 def _quick() -> Mapping[str, Case]:
     """The table, without the rows that only the full one has."""
-    if os.environ.get("OPENINFER_CASES") == "full":
+    if FULL:
         return CASES
     return {name: case for name, case in CASES.items() if not case.full}
 
 
 def _part() -> list[str]:
     """The first cases of each op and set of dtypes, or the whole table."""
-    if os.environ.get("OPENINFER_CASES") == "full":
+    if FULL:
         return list(CASES)
     return first_cases(_quick())
 
@@ -64,8 +64,7 @@ def test_names_are_unique_and_tolerances_give_reasons():
 
 def _written() -> list[str]:
     """The cases that somebody wrote, or the whole table."""
-    full = os.environ.get("OPENINFER_CASES") == "full"
-    return [name for name, case in _quick().items() if full or not case.column]
+    return [name for name, case in _quick().items() if FULL or not case.column]
 
 
 @pytest.mark.parametrize("name", _written())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from source_tree import LAYERS, REPOSITORY, parsed, shown, sources
 
-from openinfer.compiler import pipeline, registry
+from openinfer.compiler import passes, pipeline, registry
 
 OURS = {name: entry for name, entry in registry.PASSES.items() if entry.startswith("openinfer.")}
 
@@ -106,7 +106,7 @@ def test_dialects_agree_with_the_extensions() -> None:
 def test_pipelines_are_made_of_known_passes(name: str) -> None:
     for phase in pipeline.PIPELINES[name]:
         for step in phase.steps:
-            assert pipeline.build_passes(step.spec)
+            assert passes.build_passes(step.spec)
             assert step.reason, f"{phase.name}: {step.spec} has no reason"
 
 

@@ -6,7 +6,8 @@ size), and held against the simulator as `run.py` does it. A line of JSON for ea
 as it is there; what has a line is not run again, so the script may be stopped at any time and started again.
 A child process runs some of them at a time: where a driver ends the process, the next child goes on behind
 the one that did it. `--jobs` says how many children there are at once, `--minutes` when no program is begun
-any more. The exit code is 1 where a line says that something is wrong.
+any more. The case table comes first; `--quick` takes the part of it that CI runs. The exit code is 1 where a
+line says that something is wrong.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cases"), str(HERE.parent / "unit")
 
 TIERS = ("scalar", "subgroup", "matrix", "matrix2")
 AT_ONCE = 20
-"""Programs of one child."""
+"""Programs of one child, at most."""
 SECONDS = 600
 """That a child may take."""
 
@@ -41,6 +43,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--programs", type=int, default=2000, help="how many are drawn (2000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first one (0)")
     parser.add_argument("--no-cases", action="store_true", help="leave out the case table")
+    parser.add_argument("--quick", action="store_true", help="the quick part of the case table")
     parser.add_argument("--tier", choices=TIERS, action="append", help="all that there are")
     parser.add_argument("--jobs", type=int, default=1, help="children at once (1)")
     parser.add_argument("--minutes", type=float, help="begin no program after that long")
@@ -56,23 +59,32 @@ def main(arguments: list[str]) -> int:
     _end_line(given.out)
     wanted = list(_wanted(given))
     with ThreadPoolExecutor(given.jobs) as pool:
-        for done in [pool.submit(_run_some, some, given) for some in _left(wanted, given.out)]:
+        left = _left(wanted, given.out, given.jobs)
+        for done in [pool.submit(_run_some, some, given) for some in left]:
             done.result()
     return _report(wanted, given.out)
 
 
 def _wanted(given: argparse.Namespace) -> Iterator[str]:
-    """The names of all that is to be run: `subgroup program 7`, `scalar case 3`."""
-    for tier in given.tier or TIERS:
+    """The names of all that is to be run: `scalar case 3`, `scalar quick 3`, `subgroup program 7`."""
+    tiers = given.tier or TIERS
+    if not given.no_cases:
+        kind = "quick" if given.quick else "case"
+        for tier in tiers:
+            for number in range(len(_batches(kind))):
+                yield f"{tier} {kind} {number}"
+    for tier in tiers:
         for seed in range(given.seed, given.seed + given.programs):
             yield f"{tier} program {seed}"
-        if not given.no_cases:
-            for number in range(len(_batches())):
-                yield f"{tier} case {number}"
 
 
-def _batches() -> list[tuple[str, ...]]:
-    return list(_cases("batches").batches_of(_cases("table").CASES))
+@cache
+def _batches(kind: str) -> list[tuple[str, ...]]:
+    """The cases by programs: `case`, all of them, or `quick`."""
+    batches, cases = _cases("batches"), _cases("table").CASES
+    if kind == "quick":
+        cases = batches.first_cases({name: one for name, one in cases.items() if not one.full})
+    return list(batches.batches_of(cases))
 
 
 def _cases(module: str) -> Any:
@@ -99,17 +111,23 @@ def _lines(out: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _left(wanted: list[str], out: Path) -> list[list[str]]:
-    """What has no line yet, some at a time: programs of one tier."""
+def _left(wanted: list[str], out: Path, jobs: int) -> list[list[str]]:
+    """What has no line yet, some at a time: programs of one kind and tier, so that each job has some."""
     done = _lines(out)
+    left = [name for name in wanted if name not in done]
+    counts = Counter(map(_sort, left))
     found: list[list[str]] = []
-    for name in wanted:
-        if name in done:
-            continue
-        if not found or len(found[-1]) == AT_ONCE or _tier(found[-1][0]) != _tier(name):
+    for name in left:
+        most = min(AT_ONCE, -(-counts[_sort(name)] // (4 * jobs)))
+        if not found or len(found[-1]) >= most or _sort(found[-1][0]) != _sort(name):
             found.append([])
         found[-1].append(name)
     return found
+
+
+def _sort(name: str) -> str:
+    """Tier and kind."""
+    return name.rsplit(" ", 1)[0]
 
 
 def _tier(name: str) -> str:
@@ -159,7 +177,7 @@ def _run_all(names: list[str], out: Path, until: float) -> None:
             row = (
                 _run_program(int(number), flushes)
                 if kind == "program"
-                else _run_case(int(number), flushes)
+                else _run_case(kind, int(number), flushes)
             )
         except Exception:
             row = {"defect": traceback.format_exc()[-2000:]}
@@ -188,12 +206,12 @@ def _run_program(seed: int, flushes: bool) -> dict[str, Any]:
     return {"defect": text, "compared": verdict.compared, "refused": dict(verdict.refusals)}
 
 
-def _run_case(number: int, flush: bool) -> dict[str, Any]:
-    """Sixteen cases of the table as one program."""
+def _run_case(kind: str, number: int, flush: bool) -> dict[str, Any]:
+    """Some cases of the table as one program."""
     import openinfer as oi
 
     batches, modes, cases = _cases("batches"), _cases("modes"), _cases("table").CASES
-    batch = _batches()[number]
+    batch = _batches(kind)[number]
     program = oi.compile(oi.graph(batches.text_of(batch)), None, device="vulkan")
     found = batches.run_program(program, batch, flush=flush)
     wrong: dict[str, str] = {}

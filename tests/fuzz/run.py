@@ -214,7 +214,9 @@ def main(args: list[str] | None = None) -> int:
     )
     given = parser.parse_args(args)
     if given.kind != "programs":
-        damaged = fuzz_damage(given.kind, given.seed, given.count or 100)
+        seconds = given.hours * 3600 if given.hours else None
+        count = given.count if given.count or seconds else 100
+        damaged = fuzz_damage(given.kind, given.seed, count, seconds)
         given.out.mkdir(parents=True, exist_ok=True)
         (given.out / f"{given.kind}.txt").write_text(damaged.text())
         sys.stdout.write(damaged.text())

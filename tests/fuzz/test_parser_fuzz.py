@@ -166,6 +166,22 @@ class Grower:
         more = self.maybe(", v", 0.1)
         return f"{target}{more} = op {op}({', '.join(arguments)}){self.hints()};\n"
 
+    def call(self) -> str:
+        """Of a block with parameters."""
+        target = self.maybe(f"{self.many(self.name, 2, ', ') or 'y'} = ", 0.7)
+        given = self.many(lambda: self.pick(self.ref(), self.value(), self.size()), 3, ", ")
+        named = self.many(lambda: f", {self.name()}={self.value()}", 2, "")
+        return f"{target}branch {self.pick('f', 'g', self.name())}({given}{named});\n"
+
+    def block(self) -> str:
+        """A block with parameters."""
+        names = self.random.sample(["p", "q", "r", self.name()], self.random.randint(0, 3))
+        shown = ", ".join(f"{n}{self.maybe('=' + self.value())}" for n in names)
+        constants = self.maybe(f"constant {{ {self.declaration()} }}\n")
+        values = self.pick("", "y", "p", "h")
+        head = f"block {self.pick('f', 'g', self.name())}({shown}){self.hints()}"
+        return f"{head} {{\n{constants}{self.body()}return {values};\n}}\n"
+
     def hints(self) -> str:
         return self.maybe(
             f" with {{ {self.pick('fuse', 'no_reorder', 'mine')} = {self.value()} }}", 0.1
@@ -178,6 +194,7 @@ class Grower:
             lambda: f"assign {self.name()}: {self.type()};\n",
             lambda: f"branch {self.name()};\n",
             lambda: f"branch {self.ref()} {self.name()} {self.name()};\n",
+            self.call,
             lambda: "barrier;\n",
             lambda: f"dep after({self.pick(*opset.names())}) before(cache.write);\n",
             lambda: f"transfer {self.ref()} >> {self.ref()};\n",
@@ -214,6 +231,7 @@ class Grower:
         for name in self.many(self.name, 2).split():
             values = self.pick("y", "h", "x, y", "n")
             parts.append(f"block c{name} {{ await {values};\n{self.body()}yield {values}; }}\n")
+        parts += [self.block() for _ in range(self.random.choice((0, 0, 1, 2)))]
         self.random.shuffle(parts)
         text = self.maybe("model: net,\n", 0.2) + "".join(parts)
         if self.random.random() < 0.1:
@@ -304,10 +322,10 @@ def test_damaged_programs() -> None:
         check_text(damage(Grower(seed % 50).program(), rng))
 
 
-@pytest.mark.parametrize("name", ["GOOD", "CACHES", "EXCHANGE", "FIRST"])
+@pytest.mark.parametrize("name", ["GOOD", "CACHES", "EXCHANGE", "FIRST", "BLOCKS"])
 def test_damaged_good_program(name: str) -> None:
     """Damage to a program that is right otherwise reaches further than damage to a wild one."""
-    text = {"GOOD": GOOD, "CACHES": CACHES, "EXCHANGE": EXCHANGE, "FIRST": FIRST}[name]
+    text = TEXTS[name]
     assert check_text(text)
     accepted = 0
     for seed in range(200):
@@ -315,10 +333,10 @@ def test_damaged_good_program(name: str) -> None:
     assert accepted > 0, "the damage is too heavy to test anything but the parser"
 
 
-@pytest.mark.parametrize("name", ["CACHES", "EXCHANGE", "FIRST"])
+@pytest.mark.parametrize("name", ["CACHES", "EXCHANGE", "FIRST", "BLOCKS"])
 def test_swapped_words(name: str) -> None:
     """Words of a right program in each other's places: almost right, in every way."""
-    text = {"CACHES": CACHES, "EXCHANGE": EXCHANGE, "FIRST": FIRST}[name]
+    text = TEXTS[name]
     words = re.findall(r"\w+|\W", text)
     places = [i for i, word in enumerate(words) if word[0].isalnum()]
     for seed in range(150):
@@ -474,3 +492,32 @@ let g = graph! {
     }
 };
 """
+
+BLOCKS = """\
+dynamic { x: f32[B, 4]; n: i32; }
+volatile { total: f32[B, 4]; }
+persistent { rows(t): f32[B, 4] @table; }
+block dense(x0, path, top=6, axes=[0]) {
+    constant { w: f32[4, _] @ref("{path}.w"); v(i): f32[4] @pattern("{path}.{i + 1}"); }
+    h = op linear(x0, w);
+    scope "rest" { h = op add(h, v[1]); }
+    h = op relu(h, clamp_max=top);
+    m = op mean_axis(h, axes=axes, keepdims=true);
+    op add(h, m) >> total;
+    return h, m;
+}
+block layer(x0, path, at) with { fuse = false } {
+    assign a: f32[B, 4];
+    loop twice (k in 0..2) { a, b = branch dense(x0, "{path}.{k}", top=3); }
+    cache.write a >> rows[at];
+    r = cache.read rows[0..at + 1];
+    return a;
+}
+block entry {
+    h, m = branch dense(relu(x), path="first", axes=[0, 1]);
+    loop layers (l in 0..2) { h = branch layer(h, "layer.{l}", n + l); }
+    return h, total;
+}
+"""
+
+TEXTS = {"GOOD": GOOD, "CACHES": CACHES, "EXCHANGE": EXCHANGE, "FIRST": FIRST, "BLOCKS": BLOCKS}

@@ -17,8 +17,9 @@ from fuzzing.tree import Program, Step
 
 import openinfer as oi
 from openinfer.runtime.tensors import Tensor
+from tests.sweeps import sweep
 
-FIRST, CHUNKS, CHUNK = 40, 5, 8
+FIRST, CHUNKS, CHUNK = 40, sweep(2, 4), 10
 SCRIPT = Path(__file__).parent / "on_vulkan.py"
 
 

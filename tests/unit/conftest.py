@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from vulkan_library import Library
 
 sys.path.insert(0, str(Path(__file__).parent))
-# Last: the checkout's folders are packages of openinfer and imported as such.
-sys.path.append(str(Path(__file__).parents[2]))
 
 
 @pytest.fixture

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import io
+import os
+import pickle
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from unittest.mock import patch
 
+from xdsl.dialects.builtin import ModuleOp
+
 import openinfer as oi
+from openinfer.compiler import pipeline, registry
+from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
+from openinfer.lowering.emit.glsl_target import GlslTarget
+from openinfer.lowering.options import PipelineOptions
+from openinfer.lowering.vulkan.checked_words import checked_words
 from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.devices.vulkan.device import VulkanDevice
+from openinfer.runtime.devices.vulkan.parts import part_of
 
 H200 = DeviceDescription(32, 49152, 1024, matrices=True, alignment=16)
 """What kernels may use of an NVIDIA H200 in tier `matrix`."""
@@ -116,9 +128,47 @@ def as_for_an_h200(tier: str = "matrix") -> Generator[None]:
         yield
 
 
+@dataclass(frozen=True)
+class Lowered:
+    """A program as it is for an H200, lowered once for its words and its shaders."""
+
+    kernels: Mapping[str, bytes]
+    """The words of each kernel, by the names of their parts."""
+    shaders: str
+    """All kernels as GLSL."""
+
+
 @cache
-def kernels_of(form: str, tier: str = "matrix") -> dict[str, bytes]:
-    """The kernels of a program, as they are for an H200."""
+def lowered(form: str, tier: str = "matrix") -> Lowered:
+    """The kernels of a program. What one process of a test run has lowered, the others read."""
+    name = f"{form}-{tier}".replace(" ", "-")
+    kept = Path(os.environ["OPENINFER_CACHE_DIR"]).with_name("matrix-forms") / name
+    if kept.exists():
+        return pickle.loads(kept.read_bytes())
+    made = _lowered(form, tier)
+    kept.parent.mkdir(exist_ok=True)
+    own = kept.with_name(f"{name}-{os.getpid()}")
+    own.write_bytes(pickle.dumps(made))
+    own.rename(kept)
+    return made
+
+
+def _lowered(form: str, tier: str) -> Lowered:
+    context, shaders = registry.make_context(), io.StringIO()
+
+    def keep(phase: str, module: ModuleOp) -> None:
+        if phase == "threads":
+            GlslTarget().emit(context, module, shaders)
+
+    module = oi.graph(FORMS[form]).module.clone()
     with as_for_an_h200(tier):
-        program = oi.compile(FORMS[form], device="vulkan", fallback=False)
-    return {name: words for name, words in program.parts.items() if name.endswith(".spv")}
+        options = PipelineOptions(device="vulkan", fallback=False)
+        pipeline.run(module, context, "vulkan", options=options, on_phase=keep)
+    found = [op for op in module.walk() if isinstance(op, SpirvModuleOp)]
+    kernels = {part_of(op.sym_name.data): checked_words(op) for op in found if op.sym_name}
+    return Lowered(kernels, shaders.getvalue())
+
+
+def kernels_of(form: str, tier: str = "matrix") -> Mapping[str, bytes]:
+    """The words of a program's kernels."""
+    return lowered(form, tier).kernels

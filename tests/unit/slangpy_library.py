@@ -15,8 +15,6 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 _COMPUTE = 6
 """The stage, as Slang counts them."""
 
@@ -53,6 +51,8 @@ def library() -> Path | None:
 
 def require_library() -> None:
     """Skips where the wheel is not installed, or fails where OPENINFER_REQUIRE_VULKAN is 1."""
+    import pytest  # Not in the process that calls the library.
+
     if library() is not None:
         return
     if os.environ.get("OPENINFER_REQUIRE_VULKAN") == "1":

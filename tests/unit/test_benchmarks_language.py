@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 import openinfer as oi
 from benchmarks.language import page
+from benchmarks.language.__main__ import main
 from benchmarks.language.engines import ENGINES, OURS, PEER, missing
 from benchmarks.language.models import SHAPES, TYPES, Shape, model_file
 from benchmarks.language.racing import Process, Setting
@@ -129,6 +129,7 @@ def test_tables_say_who_is_faster_and_which_goals_are_missed() -> None:
         "80.0",
         "1.25",
         "1.3 or 97% missed",
+        "1.05 and 90% missed",
         "80%",
         "60%",
         "20.0",
@@ -137,6 +138,8 @@ def test_tables_say_who_is_faster_and_which_goals_are_missed() -> None:
     assert page.goal(record(type="q4_0"), "decode") == "1.2 or 90%"
     near = record()
     near["engines"][OURS]["decode"]["share"] = 0.98
+    assert page.least(near, "decode") == "1.05 and 90%"
+    assert page.least(near, "128") == ""
     assert page.goal(near, "decode") == "1.3 or 97%"
     _, lines = page.starts([record()])
     assert lines[0] == ["1.04G q8_0", "1000.0 MB", OURS, "3 s", "1 s", "500 ms", "3.0 MB"]
@@ -151,8 +154,36 @@ def test_a_row_without_us_or_without_the_peer_is_shown() -> None:
         assert engine in page.line(alone)
 
 
+def test_processors_stand_side_by_side() -> None:
+    """A row that one of them did not measure is an empty cell and a note."""
+
+    def measured(cpu: str, *rows: dict[str, Any]) -> dict[str, Any]:
+        where = {"cpu": cpu, "flags": ["avx2"], "cpus": 2, "system": "Linux", "versions": {}}
+        return {
+            "environment": where | {"commit": "abc", "date": "2026-01-01"},
+            **{"rounds": 3, "slice": 0.5, "absent": {}, "failed": {}, "rows": list(rows)},
+        }
+
+    one = measured("Intel(R) Xeon(R) Processor", record())
+    two = measured("AMD EPYC", record(threads=2), record(threads=2, type="q4_0"))
+    head, lines = page.ratios([one, two])
+    assert head[3:] == ["Intel Xeon, 1 thread", "AMD EPYC, 2 threads"]
+    assert lines[0] == ["1.04G q8_0", "decode", "1.3 or 97%", "1.25 missed", "1.25 missed"]
+    assert lines[3][2:] == ["1.2 or 90%", "", "1.25"]
+    text = page.page([one, two])
+    first, second = text.index("\n## Intel Xeon\n"), text.index("\n## AMD EPYC\n")
+    assert "1.04G q4_0, 1 thread: not measured" in text[first:second]
+    assert "1.04G q4_0, " not in text[second:]
+
+
+def test_the_page_needs_a_file_that_is_committed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--page", "--json", str(tmp_path / "results-language-a.json")])
+    assert "results-language-NAME.json" in capsys.readouterr().err
+    assert page.is_committed(page.RESULTS / "results-language-a.json")
+
+
 def test_the_page_is_what_the_results_say() -> None:
-    if not page.RESULTS.exists():
-        pytest.skip(f"{page.RESULTS.name} was not measured yet")
-    data = json.loads(page.RESULTS.read_text(encoding="utf-8"))
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(data)
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(page.committed())

@@ -242,7 +242,7 @@ def test_bad_environment(name: str, value: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["pass.py", "team.mlir", "call.ll"])
+@pytest.mark.parametrize("name", ["pass.py", "poll.mlir", "call.ll"])
 def test_edits_of_sources_change_the_fingerprint(tmp_path: Path, name: str) -> None:
     (tmp_path / "inner").mkdir()
     source = tmp_path / "inner" / name

@@ -20,6 +20,7 @@ from openinfer.compiler.api import compile as compile_program
 from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.stepping import Follower
+from tests.sweeps import sweep
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
@@ -679,7 +680,7 @@ def test_programs_compiled_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
 
     alone = [code_of(number) for number in range(2)]
-    for _ in range(2):
+    for _ in range(sweep(1, 4)):
         assert at_once(code_of, 2) == alone
 
 

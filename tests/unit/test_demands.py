@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openinfer.compiler import registry
-from openinfer.compiler.pipeline import build_passes
+from openinfer.compiler.passes import build_passes
 from openinfer.lowering import demands
 from openinfer.lowering.cpu.demands import CpuDemands
 

@@ -36,6 +36,7 @@ EXPECTED = {
     "cache": ("keyword.other.cache.action",),
     "loop": ("entity.name.label",),
     "block": ("entity.name.function.block", "variable."),
+    "parameter": ("variable.",),
     "label": ("entity.name.function.block",),
     "variable": ("variable.",),
     "size": ("variable.", "entity.name.constant.size"),
@@ -132,6 +133,20 @@ def test_keywords(word: str) -> None:
     assert found is not None
     scope = innermost(GRAMMAR.scopes(line), found.start())
     assert scope.startswith(EXPECTED["keyword"]), scope
+
+
+def test_blocks_with_parameters() -> None:
+    scopes = GRAMMAR.scopes("block conv(x, path, stride=1) {")
+    assert innermost(scopes, 0) == "keyword.other.block.openinfer"
+    assert innermost(scopes, 6) == "entity.name.function.block.openinfer"
+    line = 'a, b = branch conv(relu(x), "{path}.conv", stride=2);'
+    scopes = GRAMMAR.scopes(line)
+    assert innermost(scopes, 0) == innermost(scopes, 3) == "variable.other.declaration.openinfer"
+    assert innermost(scopes, line.index("branch")) == "keyword.control.flow.openinfer"
+    assert innermost(scopes, line.index("conv(")) == "entity.name.function.block.openinfer"
+    assert innermost(scopes, line.index("relu")) == "support.function.op.openinfer"
+    assert innermost(scopes, line.index("path")) == "variable.parameter.index.openinfer"
+    assert innermost(scopes, line.index("stride")) == "variable.parameter.setting.openinfer"
 
 
 def test_a_bound_of_a_size() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,23 +227,15 @@ def test_an_attribute_that_is_not_taken_is_refused() -> None:
         oi.from_onnx(model)
 
 
-def test_a_session_has_the_interface_of_onnx_runtime(tmp_path: Path) -> None:
-    from openinfer.onnx import InferenceSession
-
-    w0, b0, w1, b1 = drawn(4, 8), drawn(4), drawn(3, 4), drawn(3)
-    path = tmp_path / "mlp.onnx"
-    onnx.save(model_of(MLP, w0=w0, b0=b0, w1=w1, b1=b1), path)
-    session = InferenceSession(path, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    assert (given.name, given.shape, given.type) == ("x", ["batch", 8], "tensor(float)")
-    assert [one.name for one in session.get_outputs()] == ["y"]
-    x = drawn(2, 8)
-    (y,) = session.run(None, {"x": x})
-    np.testing.assert_allclose(y, np.maximum(x @ w0.T + b0, 0) @ w1.T + b1, rtol=1e-5, atol=1e-6)
-    with pytest.raises(oi.InputError, match=r"OI1529.*no output 'z'"):
-        session.run(["z"], {"x": x})
-    with pytest.raises(oi.InputError, match=r"OI1529.*inputs x are missing"):
-        session.run(None, {})
+def test_a_range_that_begins_at_a_size() -> None:
+    text = """m (float[L] x) => (int64[a] y) <int64 step = {-1}> {
+        last = Size(x)
+        end = Neg(last)
+        y = Range(last, end, step)
+    }"""
+    for length in (3, 4):
+        want = np.arange(length, -length, -1)
+        np.testing.assert_array_equal(run(model_of(text), x=drawn(length))["y"], want)
 
 
 def test_a_session_makes_a_program_for_each_value_that_shapes_follow_from() -> None:

@@ -87,8 +87,10 @@ def package_of(program: Documented, folder: Path) -> oi.Package:
     assert module is not None
     for op in module.walk():
         if isinstance(op, graph.VariableOp) and op.memory.data == "constant":
-            if op.dtype.data != "_":
-                declared.append((pattern_of(op) or package_name(op), op))
+            name = pattern_of(op) or package_name(op)
+            # The line above the program says what is left open.
+            if op.dtype.data != "_" and name not in types:
+                declared.append((name, op))
     for seed, (name, op) in enumerate(declared):
         shape, dtype = shape_of(op.sizes, sizes), op.dtype.data
         indices = re.findall(r"\{(\w+)\}", name)

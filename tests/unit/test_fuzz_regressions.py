@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -599,3 +601,21 @@ def test_indices_of_one_bit(op: str, dtype: str, indices: list[int]) -> None:
     block entry {{ assign y: f32[{size}]; op {op} >> y; return y; }}
     """
     agree(text, [{"t": floats(2), "t2": floats(3), "x": tensor(dtype, [3], indices)}])
+
+
+def test_the_mean_of_large_numbers_is_summed_in_f32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its result is f64, its sums are not: the fuzzer's errors leave the range of f32, as a device does."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "fuzz"))
+    noise = import_module("fuzzing.noise")
+    text = """
+    dynamic { x: f32[1, 1, 1, 2, 1]; }
+    block entry { assign y: f64[1, 1, 1, 1, 1]; op adaptive_avg_pool3d(x, output_size=1) >> y; return y; }
+    """
+    x = np.full((1, 1, 1, 2, 1), 3.4e38, np.float32)
+    exact = oi.Simulator(text).make_executor().run(x=x)["y"]
+    assert np.isfinite(exact).all()
+    found: list[bool] = []
+    for seed in range(8):
+        with noise.noisy(seed):
+            found.append(bool(np.isinf(oi.Simulator(text).make_executor().run(x=x)["y"]).all()))
+    assert any(found)

@@ -6,12 +6,12 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matrix_forms import FORMS, OF_WORKGROUPS, as_for_an_h200, kernels_of
+from matrix_forms import FORMS, OF_WORKGROUPS, lowered
 from slangpy_library import compiled as compiled_newer
 from slangpy_library import complaints, require_library
 from test_vulkan_kernels import MATRICES, PROGRAMS
@@ -47,6 +47,18 @@ def compiled(shader: str) -> bytes:
     return made.stdout
 
 
+def all_compile(texts: Collection[str], folder: Path) -> None:
+    """One process for all shaders: what they become is not looked at."""
+    if not texts:
+        return
+    names = [f"shader{number}.comp" for number in range(len(texts))]
+    for name, text in zip(names, texts):
+        (folder / name).write_text(text)
+    command = ["glslc", "--target-env=vulkan1.1", "-c", *names]
+    made = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr.decode()
+
+
 def with_entry(module: bytes, name: str) -> bytes:
     """The same module with another name for `main`."""
     given = list(struct.unpack(f"<{len(module) // 4}I", module))
@@ -69,8 +81,7 @@ def with_entry(module: bytes, name: str) -> bytes:
 def test_kernels_of_examples_compile(path: Path, vulkan: None, tmp_path: Path) -> None:
     found = glsl_of(path, tmp_path)
     assert found
-    for shader in found.values():
-        compiled(shader)
+    all_compile(found.values(), tmp_path)
 
 
 @needs_glslc
@@ -86,8 +97,7 @@ def test_kernels_of_forms_compile(
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
     path = tmp_path / "form.oi"
     path.write_text(PROGRAMS[form])
-    for shader in glsl_of(path, tmp_path).values():
-        compiled(shader)
+    all_compile(glsl_of(path, tmp_path).values(), tmp_path)
 
 
 @needs_glslc
@@ -117,9 +127,7 @@ def test_kernels_of_schedules_compile(
     ]
     assert found
     of_matrices = [shader for shader in found if "coopmat" in shader]
-    for shader in found:
-        if shader not in of_matrices:
-            compiled(shader)
+    all_compile([shader for shader in found if shader not in of_matrices], tmp_path)
     if of_matrices:
         require_library()
         assert [said for _, said in compiled_newer(of_matrices, tmp_path)] == [""] * len(
@@ -134,11 +142,8 @@ def test_kernels_of_schedules_compile(
 def test_kernels_with_matrices_compile(form: str, tier: str, tmp_path: Path) -> None:
     """As for an H200: a valid module, with the workgroup, the bindings and the shared memory of our words."""
     require_library()
-    with as_for_an_h200(tier):
-        path = tmp_path / "form.oi"
-        path.write_text(FORMS[form])
-        found = glsl_of(path, tmp_path)
-    ours = kernels_of(form, tier)
+    made_of = lowered(form, tier)
+    found, ours = shaders(made_of.shaders), made_of.kernels
     assert {f"{name}.spv" for name in found} == set(ours)
     made = compiled_newer(list(found.values()), tmp_path)
     assert [said for _, said in made] == [""] * len(found)

@@ -129,7 +129,11 @@ def test_a_pickled_example_is_not_read(saved: Path, tmp_path: Path) -> None:
 
 def test_a_file_that_is_cut_off_or_missing(saved: Path, tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
-    for content in (b"", b"PK", saved.read_bytes()[:900]):
+    whole = saved.read_bytes()
+    directory = whole.rindex(b"PK\x01\x02")
+    no_name = bytearray(whole)
+    no_name[directory + 9], no_name[directory + 46] = 8, 0x80  # A name that says it is UTF-8.
+    for content in (b"", b"PK", whole[:900], bytes(no_name)):
         path.write_bytes(content)
         with pytest.raises(PackageError) as caught:
             load_exported(path)

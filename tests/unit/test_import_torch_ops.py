@@ -155,6 +155,8 @@ def shapes(x: Any, y: Any) -> dict[str, Any]:
         "eye": torch.eye(n) @ x.T,
         "range": torch.arange(2, n, 3) + torch.arange(5, 1, -1).sum(),
         "halves": torch.arange(0, 2, 0.5),
+        "down": torch.arange(n - 1, -n, -1.0),
+        "down_by_halves": torch.arange(n, 0, -0.5),
         "line": torch.linspace(0, 1, 5),
         "window": torch.hann_window(6),
     }

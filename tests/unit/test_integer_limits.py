@@ -20,6 +20,7 @@ from openinfer.runtime.target import TARGETS
 from openinfer.runtime.tensors import Tensor
 
 pytestmark = [
+    pytest.mark.every_target,
     pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
 ]
 

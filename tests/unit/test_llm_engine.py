@@ -18,7 +18,9 @@ from openinfer.compiler.llm.engine import default_cache, used_precision
 from openinfer.compiler.llm.families import program_text
 from openinfer.compiler.llm.perplexity import perplexity
 from openinfer.compiler.llm.runner import Part
+from openinfer.compiler.tools import language_model
 from openinfer.compiler.tools.openinfer import main
+from openinfer.runtime.devices.vulkan.device import VulkanDevice
 
 TEXT = [1, *(int(i) for i in np.random.default_rng(4).integers(3, VOCABULARY, 20))]
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
@@ -185,6 +187,21 @@ def test_a_program_of_ones_own(model: Model, tmp_path: Path) -> None:
         np.testing.assert_allclose(mine.logits(TEXT[:5]), 2 * wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dynamic { tokens: i32[N]; } block entry { return tokens; }", "not return `logits`"),
+        (
+            "dynamic { tokens: i32[N]; } block entry { logits = op cast(tokens, to=f32); return logits; }",
+            "no row for each token",
+        ),
+    ],
+)
+def test_programs_of_something_else(model: Model, text: str, message: str) -> None:
+    with pytest.raises(oi.UnsupportedError, match=f"OI0794.*{message}"):
+        oi.Engine(model.path, device="simulator", program=text)
+
+
 def test_conversations(engine: oi.Engine) -> None:
     messages = [{"role": "user", "content": "the cat"}]
     answer = engine.chat(messages, max_tokens=4, seed=1)
@@ -192,7 +209,14 @@ def test_conversations(engine: oi.Engine) -> None:
     assert "".join(answer) == "".join(engine.generate(answer.prompt, max_tokens=4, seed=1))
 
 
-def test_engines_that_cannot_be(model: Model, tmp_path: Path) -> None:
+def test_engines_that_cannot_be(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as changed:
+        changed.setattr("openinfer.compiler.api.compile", None)
+        changed.setattr(VulkanDevice, "unavailable_reason", lambda self: "no driver")
+        with pytest.raises(oi.UnsupportedError, match=r"OI0733.*no driver"):
+            oi.Engine(model.path, device="vulkan")
     with pytest.raises(oi.InputError, match=r"OI0796.*context is 0"):
         oi.Engine(model.path, device="simulator", context=0)
     learned = Model(tmp_path / "gpt2.gguf", SHAPES["gpt2"], [KINDS.F32])
@@ -223,6 +247,15 @@ def test_perplexity(model: Model, engine: oi.Engine) -> None:
         perplexity(engine, ids, 64)
 
 
+def test_a_library_that_is_missing_is_told_before_the_model_is_compiled(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oi.Engine, "__init__", None)
+    monkeypatch.setattr(language_model, "find_spec", lambda name: None)
+    assert main(["generate", str(model.path), "the cat"]) == 1
+    assert "`tokenizers` is not installed" in capsys.readouterr().err
+
+
 def test_commands(
     model: Model,
     tmp_path: Path,
@@ -238,7 +271,16 @@ def test_commands(
     (tmp_path / "prompt.txt").write_text("the cat")
     assert main(["generate", *common, "--file", str(tmp_path / "prompt.txt"), *sampling]) == 0
     assert capsys.readouterr().out == facts["text"] + "\n"
+    capsys.readouterr()
     assert main(["generate", *common, *sampling]) == 2
+    assert "there is no prompt" in capsys.readouterr().err
+    assert (
+        main(["generate", *common, "a", "--temp", "0", "-n", "-1", "--seed", "-1", "-c", "6"]) == 0
+    )
+    (tmp_path / "text.txt").write_bytes(b"the \xff cat")
+    for command in (["generate", "-f"], ["perplexity"]):
+        assert main([command[0], *common, *command[1:], str(tmp_path / "text.txt")]) == 1
+        assert "text.txt is not UTF-8 text: byte 4 is 0xff" in capsys.readouterr().err
     assert main(["generate", *common, "the cat in the hat", "-c", "3"]) == 1
     assert "the context has room for 3" in capsys.readouterr().err
     (tmp_path / "text.txt").write_text("the cat in the hat " * 20)

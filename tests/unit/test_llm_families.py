@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +19,11 @@ from openinfer.compiler.llm.families import FAMILIES, program_text
 from openinfer.compiler.llm.runner import Part, Runner
 from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.packages.base import Package
+from tests.sweeps import FULL
 
 MIXED = [KINDS.F32, KINDS.Q8_0, KINDS.Q4_K]
 TESTED = tuple(SHAPES)
-COMPILED = TESTED if os.environ.get("OPENINFER_CASES") == "full" else ("llama", "qwen3")
+COMPILED = TESTED if FULL else ("llama", "qwen3")
 """Families that every run compiles; the simulator has all of them."""
 TEXT = [int(i) for i in np.random.default_rng(1).integers(0, VOCABULARY, 23)]
 OTHER = [int(i) for i in np.random.default_rng(2).integers(0, VOCABULARY, 9)]
@@ -195,6 +195,32 @@ def test_tensors_and_metadata_that_are_missing(
     assert "lacks llama.embedding_length, llama.attention.head_count" in str(error.value)
     assert "llama.block_count (not as a number above 0)" in str(error.value)
     assert "more" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "without", "message"),
+    [
+        ({}, "blk.1.ffn_up.weight", "lacks tensor blk.1.ffn_up.weight"),
+        ({"block_count": 1 << 60}, "", r"lacks tensor blk.2.attn_norm.weight, (.|\n)* more"),
+        ({"attention_head_count": 3}, "", "head_count is 3, no multiple of .*head_count_kv, 2"),
+        ({"attention_head_count": 6}, "", "head_count is 6, but blk.0.attn_q.weight is 256x256"),
+        ({"embedding_length": 128}, "", r"length is 128, but token_embd.weight is \d+x256"),
+    ],
+)
+def test_models_that_contradict_themselves(
+    models: Callable[[str], Model],
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: dict[str, int],
+    without: str,
+    message: str,
+) -> None:
+    with oi.open_model(models("llama").path) as package:
+        tensors = {name: info for name, info in package.tensors.items() if name != without}
+        monkeypatch.setattr(package, "tensors", tensors)
+        monkeypatch.setattr(package, "sizes", {**package.sizes, **sizes})
+        with pytest.raises(oi.PackageError, match=message) as error:
+            program_text(package)
+    assert error.value.code == "OI0797"
 
 
 def test_the_command_prints_the_program(

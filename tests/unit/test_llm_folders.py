@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from llm_hub import folder
 from llm_models import KINDS, SHAPES, VOCABULARY, Model
 from safetensors.numpy import save_file
 
@@ -16,66 +16,6 @@ import openinfer as oi
 from openinfer.compiler.llm.families import open_language_model, program_text
 from openinfer.compiler.llm.hub_model import ARCHITECTURES, HubModel
 from openinfer.compiler.llm.runner import Runner
-
-NAMES = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-    "post_attention_norm": "post_attention_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
-"""Of a layer: in a `.gguf` file and in a folder."""
-
-
-def folder(path: Path, model: Model, kind: str, **more: Any) -> Path:
-    """The folder that the model's file was converted from: queries and keys in the order of halves."""
-    shape = model.shape
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
-    for name, values in model.weights.items():
-        parts = name.split(".")
-        if parts[0] == "blk":
-            name = f"model.layers.{parts[1]}.{NAMES[parts[2]]}.{parts[3]}"
-        elif name in ("token_embd.weight", "output_norm.weight", "output.weight"):
-            name = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}.get(
-                parts[0], "lm_head"
-            ) + ".weight"
-        else:
-            continue
-        if not shape.neox and parts[2:3] in (["attn_q"], ["attn_k"]):
-            values = values.reshape(-1, shape.size // 2, 2, values.shape[1]).swapaxes(1, 2)
-            values = values.reshape(-1, values.shape[-1])
-        tensors[name] = np.ascontiguousarray(values, np.float32)
-    config = {
-        "model_type": kind,
-        "hidden_size": shape.width,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "intermediate_size": shape.hidden,
-        "head_dim": shape.size,
-        "max_position_embeddings": shape.context,
-        "rms_norm_eps": shape.eps,
-        "rope_theta": int(shape.base),
-        "tie_word_embeddings": shape.tied,
-        "vocab_size": VOCABULARY,
-        "embedding_multiplier": shape.embedding_scale,
-        "residual_multiplier": shape.residual_scale,
-        "logits_scaling": shape.logit_divisor,
-        "attention_multiplier": shape.attention_scale,
-        **more,
-    }
-    path.mkdir()
-    save_file(tensors, path / "model.safetensors")
-    (path / "config.json").write_text(json.dumps(config))
-    return path
 
 
 @pytest.mark.parametrize("kind", sorted(ARCHITECTURES))

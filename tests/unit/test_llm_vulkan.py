@@ -1,31 +1,43 @@
-"""Language models on a Vulkan device: steps of one row have a version of their own (`version-rows`)."""
+"""Language models on a Vulkan device: steps of one row have a version of their own (`version-rows`), and the
+commands for language models with `--device vulkan`."""
 
 from __future__ import annotations
 
+import io
+import json
+import threading
+import urllib.request
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from llm_models import KINDS, SHAPES, VOCABULARY, Model
 
 import openinfer as oi
+from benchmarks.language.engines import ENGINES, OURS
+from openinfer.compiler.api import Graph
 from openinfer.compiler.llm.families import program_text
 from openinfer.compiler.llm.runner import Part, Runner
+from openinfer.compiler.llm.server.run import Server
+from openinfer.compiler.tools.openinfer import main
 from openinfer.runtime.devices.vulkan.step_clock import StepClock
 
-SHAPE = SHAPES["llama"]
+TINY = Path(__file__).parents[2] / "examples" / "tiny" / "tiny-q8_0.gguf"
+VOCABULARY, LAYERS = 608, 4
 TEXT = [int(i) for i in np.random.default_rng(3).integers(3, VOCABULARY, 12)]
+QUESTION = "What does the cow say?"
+# What the fixture compiles; the commands find it in the cache.
+OPTIONS = ["--device", "vulkan", "--precision", "f32", "--cache", "f16", "-c", "128", "--json"]
 
 
 @pytest.fixture(scope="module")
-def runners(tmp_path_factory: pytest.TempPathFactory, vulkan: None) -> tuple[Runner, Runner, Any]:
+def runners(vulkan: None) -> tuple[Runner, Runner, Any]:
     """The same model on the device and in the simulator, and a clock of the device."""
-    path = tmp_path_factory.mktemp("models") / "llama.gguf"
-    Model(path, SHAPE, [KINDS.Q8_0])
-    package = oi.open_model(path)
-    text = program_text(package, cache="f16")
+    package = oi.open_model(TINY)
+    text = Graph(program_text(package, cache="f16"), "the model's program")
     with StepClock() as clock:
-        found = oi.compile(text, package, device="vulkan").make_executor()
+        found = oi.compile(text, package, device="vulkan", precision="f32").make_executor()
         device = Runner(found, 64, VOCABULARY, slots=2)
         device.step([Part(0, TEXT[:3], 0)])
     simulator = Runner(oi.Simulator(text, package).make_executor(), 64, VOCABULARY, slots=2)
@@ -59,7 +71,7 @@ def test_rows_of_any_number(runners: tuple[Runner, Runner, Any]) -> None:
         # Later ones write over what stands there, which is kept first.
         commands.setdefault(sum(len(part.ids) for part in parts), clock.commands)
     # Q, K and V, attention and the undo of what it writes, out, gate and up, down; ten around the layers.
-    assert commands[1] <= 6 * SHAPE.layers + 10 < commands[2]
+    assert commands[1] <= 6 * LAYERS + 10 < commands[2]
 
 
 @pytest.mark.parametrize(
@@ -79,3 +91,61 @@ def test_indices_outside(wrong: dict[str, list[int]], runners: tuple[Runner, Run
             runner.executor.run(**{name: np.array(v, np.int32) for name, v in given.items()})
         said.append(caught.value.code)
     assert said[0] == said[1]
+
+
+@pytest.fixture(scope="module")
+def answer(runners: tuple[Runner, Runner, Any]) -> str:
+    """That of the simulator."""
+    with oi.Engine(TINY, device="simulator", precision=None, cache="f16", context=128) as engine:
+        return "".join(engine.chat([{"role": "user", "content": QUESTION}], temperature=0))
+
+
+def test_generate(answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(TINY), "Once upon", *OPTIONS, "-n", "6", "--temp", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"].startswith(" a time")
+
+
+def test_chat(
+    answer: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{QUESTION}\n"))
+    assert main(["chat", str(TINY), *OPTIONS, "--temp", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == answer
+
+
+def test_serve(
+    answer: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+
+    def ask(server: Server) -> None:
+        body = {"messages": [{"role": "user", "content": QUESTION}], "temperature": 0}
+        url, kind = f"{server.url}/v1/chat/completions", {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(body).encode(), kind)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                found.append(json.load(reply))
+        finally:
+            server.stop()
+
+    startup = Server.startup
+
+    async def started(server: Server, sockets: Any = None) -> None:
+        await startup(server, sockets)
+        threading.Thread(target=ask, args=(server,), daemon=True).start()
+
+    monkeypatch.setattr(Server, "startup", started)
+    assert main(["serve", str(TINY), *OPTIONS, "--port", "0", "-np", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["parallel"] == 2
+    assert found[0]["choices"][0]["message"]["content"] == answer
+
+
+def test_the_engine_of_the_benchmark(
+    runners: tuple[Runner, Runner, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m benchmarks.language --device vulkan`; here with what the fixture compiled."""
+    monkeypatch.setattr(oi, "Engine", partial(oi.Engine, precision="f32", cache="f16"))
+    _, make = ENGINES[OURS]
+    found = make(TINY, 1, "vulkan").step(TEXT)
+    (wanted,) = runners[1].step([Part(1, TEXT, 0)])
+    assert np.abs(found - wanted.logits[0]).max() < 1e-4 * np.abs(wanted.logits).max()

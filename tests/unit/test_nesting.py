@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
+from xdsl.parser import Parser
 
 import openinfer as oi
 from openinfer.compiler.frontend import parse_text
 from openinfer.compiler.frontend.nesting import Nested, nested_operands
 from openinfer.compiler.frontend.printer import Style, print_program, statement_text
+from openinfer.compiler.registry import make_context
 from openinfer.dialects.graph import AssignOp
 from openinfer.lowering.graph.infer_types import with_types
 
@@ -178,3 +180,30 @@ def test_no_result_changes(seed: int) -> None:
             for name in ("y", "b"):
                 np.testing.assert_array_equal(first[name], second[name], err_msg=texts[1])
     assert nested
+
+
+def test_operands_of_a_block_with_parameters() -> None:
+    """A call takes ops as operands; what it gives, and what it reads by name, stays."""
+    calls = """builtin.module {
+      graph.variable x dynamic f32 [4, 4]
+      graph.block entry {
+        graph.assign a f32 [4, 4]
+        graph.assign b f32 [4, 4]
+        graph.assign k i32
+        graph.op neg(x) -> (a)
+        graph.call f(a, "w") -> (b)
+        graph.op add(b, b) -> (a)
+        graph.op argmax(a) -> (k) settings {axis = 0 : i64}
+        graph.call f(a, <"k + 1">) -> (b)
+        graph.return (b)
+      }
+      graph.block f(v, p) {
+        graph.op relu(v) -> (c)
+        graph.op exp(c) -> (d)
+        graph.return (d)
+      }
+    }"""
+    module = Parser(make_context(), calls).parse_module()
+    text = printed(module)
+    assert '    b = branch f(neg(x), "w");' in text
+    assert "    k = op argmax(a, axis=0);\n    b = branch f(a, k + 1);" in text

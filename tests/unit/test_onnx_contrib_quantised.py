@@ -182,6 +182,35 @@ def test_experts(count: int, name: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("bits", "block", "name"),
+    [(4, 16, "silu"), (4, 0, "gelu"), (8, 0, "swiglu"), (4, 32, "swiglu")],
+)
+def test_experts_of_integers(bits: int, block: int, name: str) -> None:
+    experts, width, inner = 4, 32, 64
+    first = inner * (2 if name == "swiglu" else 1)
+
+    def coded_weight(key: str, rows: int, depth: int) -> Inputs:
+        scales = (experts, rows, depth // block) if block else (experts, rows)
+        return {
+            key: codes("uint8", experts, rows, depth * bits // 8),
+            f"{key}_s": scale(*scales),
+            f"{key}_b": f32(experts, rows),
+        }
+
+    layers = coded_weight("one", first, width) | coded_weight("two", width, inner)
+    inputs = {"x": f32(2, 3, width), "scores": f32(6, experts)} | layers
+    settings: dict[str, Any] = {"block_size": block} if block else {}
+    if name == "swiglu":
+        settings |= {"swiglu_fusion": 1}
+    if block == 32:
+        settings |= {"activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 2.0}
+    settings |= {"k": 2, "expert_weight_bits": bits, "activation_type": name}
+    agree("QMoE", inputs, tuple(layers), normalize_routing_weights=1, **settings)
+    with pytest.raises(oi.ProgramError, match=r"OI1523.*normalize_routing_weights=0"):
+        oi.from_onnx(model_of("QMoE", inputs, tuple(layers), 1, **settings))
+
+
 def found(op: str, inputs: Inputs, weights: tuple[str, ...] = (), **settings: Any) -> Array:
     """What an operator gives that ONNX Runtime has on other devices only."""
     graph, package = oi.from_onnx(model_of(op, inputs, weights, 1, **settings))

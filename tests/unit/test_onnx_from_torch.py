@@ -189,3 +189,12 @@ def test_a_decoder() -> None:
     assert "causal=true" in text
     assert "softmax" not in text
     assert "expand" not in text, "attention repeats heads itself"
+
+
+def test_groups_of_channels() -> None:
+    module = ready(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.ReLU()))
+    images = [torch.randn(batch, 3, height, 6) for batch, height in ((2, 6), (1, 9), (3, 5))]
+    model = exported(module, images[:1], [{0: "N", 2: "H"}], dynamo=True)
+    text = agree(module, model, [(one,) for one in images])
+    assert "group_norm" in text
+    assert "reshape" not in text

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,8 @@ import openinfer as oi
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.storage import value_range
 from openinfer.runtime.tensors import Tensor
+from tests.sweeps import FULL
 
-FULL = os.environ.get("OPENINFER_CASES") == "full"
 INTS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "i4", "u4", "i2", "u2", "i1", "u1")
 FLOATS = ("f32", "f64", "f16", "bf16", "f8")
 WITH_SETTINGS = (*INTS, *FLOATS) if FULL else ("i64", "i8", "u64", "u8", "i4", "i1", "f32", "bf16")

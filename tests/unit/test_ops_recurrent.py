@@ -175,3 +175,27 @@ def test_a_number_stands_for_a_whole_state(kind: str, direction: str, lead: str)
         found = executor.run(x=x, h=h, c=h + np.float32(0.5))
         np.testing.assert_array_equal(np.asarray(found["y"]), np.asarray(found["z"]))
         assert np.abs(np.asarray(found["y"])).max() > 0.1
+
+
+@pytest.mark.parametrize("make", [oi.Simulator, oi.compile])
+def test_both_directions_of_a_state_dict(make: Any) -> None:
+    """PyTorch has a tensor for each direction; `stack` makes one of them."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.manual_seed(2)
+    module = torch.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
+    shapes = {"weight_ih": "20, 3", "weight_hh": "20, 5", "bias_ih": "20", "bias_hh": "20"}
+    declared = "".join(
+        f'{name}{end}: f32[{shape}] @ref("{name}_l0{end}"); '
+        for name, shape in shapes.items()
+        for end in ("", "_reverse")
+    )
+    stacked = ", ".join(f"stack({name}, {name}_reverse)" for name in shapes)
+    text = (
+        f"dynamic {{ x: f32[B, L, 3]; }} constant {{ {declared} }} block entry {{ y, h, c = op lstm("
+        f'x, 0, 0, {stacked}, direction="bidirectional", batch_first=true); return y; }}'
+    )
+    x = torch.randn(2, 4, 3)
+    with torch.no_grad():
+        expected = module(x)[0].numpy()
+    found = make(oi.graph(text), module.state_dict()).make_executor().run(x=x.numpy())["y"]
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5, atol=1e-6)

@@ -29,6 +29,7 @@ from openinfer.runtime.program_file import (
     Payload,
     container_chunks,
 )
+from tests.sweeps import sweep
 
 
 def parts(data: bytes) -> dict[tuple[int, int], bytes]:
@@ -69,7 +70,8 @@ def test_damage_is_found(saved: bytes, load: Callable[[bytes], Program]) -> None
     with pytest.raises(oi.ArtefactError, match="should have"):
         load(saved + b"\0")
     chance = np.random.default_rng(0)
-    places = [*range(0, 600, 3), *chance.integers(600, weights.offset, 300).tolist()]
+    drawn = chance.integers(600, weights.offset, sweep(60, 300))
+    places = [*range(0, 600, sweep(7, 3)), *drawn.tolist()]
     for place in places:
         changed = bytearray(saved)
         changed[place] ^= 1 << int(chance.integers(8))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import FloatAttr, f64
 
 import openinfer as oi
 from openinfer.compiler.frontend.layout import formatted
@@ -211,6 +212,8 @@ def test_other_programs_are_told_apart() -> None:
     other = equal_layers()
     norm = next(op for op in other.module.walk() if isinstance(op, OpOp) and op.settings.data)
     norm.properties["settings"] = type(norm.settings)({})
+    assert same_program(before.module, other.module), "an eps of 1e-5 goes without saying"
+    norm.properties["settings"] = type(norm.settings)({"eps": FloatAttr(1e-3, f64)})
     assert not same_program(before.module, other.module)
 
 

@@ -21,6 +21,7 @@ from openinfer.lowering.vulkan.serialize import serialize
 from openinfer.runtime.errors import OpenInferError
 from openinfer.runtime.spirv.check_words import check_words
 from openinfer.runtime.spirv.words import Part, number, read_words, write_words
+from tests.sweeps import sweep
 from tests.unit.spirv_modules import Drawn
 from tests.unit.test_spirv_dialect import FILES, parsed
 
@@ -81,7 +82,7 @@ def test_files_come_back(path: Path) -> None:
 
 def test_drawn_modules_come_back() -> None:
     regions = 0
-    for seed in range(300):
+    for seed in range(sweep(60, 300)):
         words = words_of(Drawn(seed).text())
         text = come_back(words)
         regions += text.count("spirv.mlir.loop") + text.count("spirv.mlir.selection")
@@ -90,7 +91,7 @@ def test_drawn_modules_come_back() -> None:
             assert words_of(text) == again
             assert not complaint(words)
             assert not complaint(again)
-    assert regions > 300
+    assert regions > 60
 
 
 SHADERS = {

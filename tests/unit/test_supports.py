@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from openinfer.compiler import registry
-from openinfer.compiler.pipeline import build_passes
+from openinfer.compiler.passes import build_passes
 from openinfer.dialects import nn
 from openinfer.lowering import demands
 from openinfer.lowering.demands import Demands

@@ -181,7 +181,7 @@ def test_few_rounds_on_many_threads_are_each_done_once() -> None:
 
 
 def _tally(executor: Any) -> memoryview:
-    """Solo, both, left, until and settled of the only step, as `lowering/cpu/team.mlir` has them."""
+    """Solo, both, left, until and settled of the only step, as `lowering/cpu/team.ll` has them."""
     address, nbytes = executor._first.team._tallies
     return memoryview((ctypes.c_int64 * (nbytes // 8)).from_address(address)).cast("B").cast("q")
 

@@ -73,12 +73,62 @@ def failing(tmp_path: Path) -> Path:
     return path
 
 
+BLOCKS = """\
+dynamic { x: f32[4]; }
+block half(v, by=0.5) {
+  h = op mul(v, by);
+  h = op add(h, v);
+  return h;
+}
+block twice(v) {
+  h = branch half(v);
+  y = branch half(h, by=2.0);
+  return y;
+}
+block entry {
+  h = op neg(x);
+  loop rounds (r in 0..2) {
+    h = branch twice(h);
+  }
+  z = op relu(h);
+  return h, z;
+}
+"""
+
+
 # Commands of the command line
 
 
 def run(path: Path, *commands: str, options: tuple[str, ...] = ("--input", ONES)) -> int:
     lines = [word for command in commands for word in ("--command", command)]
     return main(["debug", str(path), *options, *lines])
+
+
+def test_steps_in_blocks_with_parameters(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "blocks.oi"
+    path.write_text(BLOCKS)
+    given = ("--input", "x=[1,2,3,4]", "--json")
+    commands = ["break twice", "continue", "where", "print h", "step", "finish", "finish", "next",
+                "until relu", "end", "delete 1", "tbreak 15", "continue"]  # fmt: skip
+    assert run(path, *commands, options=given) == 0
+    replies = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    stops = [reply["stop"]["event"] for reply in replies if "stop" in reply]
+    assert [(stop["line"], stop["op"]) for stop in stops] == [
+        (3, "mul"),  # `twice` begins: in the block that it calls first
+        (4, "add"),
+        (3, "mul"),  # `half` is done; the next call of it follows
+        (3, "mul"),  # `twice` is done; the loop calls it again, which is a breakpoint
+        (4, "add"),
+        (17, "relu"),
+        (3, "mul"),  # a call is where its block begins
+    ]
+    frames = next(reply["frames"] for reply in replies if "frames" in reply)
+    assert [(one["block"], one.get("call")) for one in frames] == [
+        ("half", "half(h)"), ("twice", "twice(h)"), ("entry", None),
+    ]  # fmt: skip
+    assert [one["around"] for one in frames] == [[], [], ["loop rounds (r in 0..2): r = 0"]]
+    shown = next(reply for reply in replies if reply.get("expression") == "h")
+    assert shown["values"] == [-0.5, -1, -1.5, -2]
 
 
 def test_stops_and_values(program: Path, capsys: Capture) -> None:

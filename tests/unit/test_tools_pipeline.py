@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from openinfer.compiler import pipeline, registry
+from openinfer.compiler import passes, pipeline, registry
 from openinfer.compiler.ir_text import parse_ir
 from openinfer.compiler.pipeline import Phase, Step, run
 from openinfer.compiler.text import module_text
@@ -237,5 +237,5 @@ def test_blame_finds_the_verifying_op(context: Context) -> None:
         if op.name == "func.return":
             op.operands = []
     with pytest.raises(CompileError, match=r"func\.return") as caught:
-        pipeline.check_module(module)
+        passes.check_module(module)
     assert caught.value.code == "OI0963"

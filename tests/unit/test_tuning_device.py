@@ -28,6 +28,7 @@ from openinfer.compiler.tools.tuning_device import (
     shapes_of,
     table,
 )
+from openinfer.compiler.tools.tuning_steps import ProgramSteps, StepTimes
 from openinfer.lowering.options import PipelineOptions
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE
 from openinfer.lowering.vulkan.schedules.tile_choice import (
@@ -425,6 +426,70 @@ def test_batches_that_share_the_right_operand_are_rows(vulkan: None) -> None:
 def test_tiles_are_right_on_a_device(vulkan: None, asked: DeviceProduct, tile: DeviceTile) -> None:
     """With edges and without."""
     assert DeviceTuner(options({}), 0.01).why_wrong(Choice(asked, tile)) is None
+
+
+class Told:
+    """Steps of a program that take what they are told to."""
+
+    def __init__(self, *times: StepTimes | None) -> None:
+        self._times = list(times)
+
+    def against(self, *_: Any) -> StepTimes | None:
+        return self._times.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"),
+    [
+        ([None], TILE),  # There are no steps: the product by itself decides.
+        ([StepTimes(100, 99, 1.0), StepTimes(100, 100, 0.5)], TILE),
+        ([StepTimes(100, 99.9, 1.0), StepTimes(100, 98, 0.8)], OTHER),
+        ([StepTimes(100, 99.99, 1.0), StepTimes(100, 101, 0.0)], None),  # Less than 3 % of it.
+        ([StepTimes(100, 90, 0.6), StepTimes(100, 100, 0.5)], None),  # No quicker in most turns.
+    ],
+)
+def test_steps_of_the_program_decide(
+    monkeypatch: pytest.MonkeyPatch,
+    vulkan: None,
+    times: list[StepTimes | None],
+    kept: DeviceTile | None,
+) -> None:
+    """`TILE` takes 5 us by itself, `OTHER` 6, the default 8."""
+    first, second = Choice(ASKED, TILE), Choice(ASKED, OTHER)
+    alone = {None: 8.0, first: 5.0, second: 6.0}
+    monkeypatch.setattr(tuning_device, "choices_for", lambda *_: [first, second])
+    monkeypatch.setattr(
+        DeviceTuner, "_race", lambda _, asked, choices, *__: {c: alone[c] for c in choices}
+    )
+    monkeypatch.setattr(DeviceTuner, "why_wrong", lambda *_: None)
+    steps: Any = Told(*times)
+    found = DeviceTuner(options({}), 0.01, steps).measure(DeviceShape(ASKED, 64))
+    assert (found.choice and found.choice.tile) == kept
+    assert found.best == alone[found.choice]
+    assert (found.steps is None) == (times[0] is None)
+
+
+def test_steps_of_a_program_with_a_tile(folder: Path, vulkan: None) -> None:
+    graph = oi.graph(PROGRAM)
+    with ProgramSteps(graph, None, options({"B": 64})) as steps:
+        times = steps.against([ASKED], (ASKED, TILE), 0.01)
+        assert times is not None
+        assert min(times.default, times.tile) > 0
+        with pytest.raises(oi.InputError, match="OI0532"):
+            steps.against([ASKED], (ASKED, DeviceTile(32, 48, 16, 4, 4)), 0.01)
+    keeps = oi.graph(
+        "dynamic { x: f32[64, 96]; } persistent { s: f32[64, 80] @init(0.0); } constant"
+        " { w: f32[96, 80] @init(0.5); } block entry { y = op matmul(x, w); op add(y, s) >> s; return; }"
+    )
+    with ProgramSteps(keeps, None, options({})) as steps:
+        assert steps.against([ASKED], (ASKED, TILE), 0.01) is None
+    # Of 64 numbers that are drawn some are 1.
+    fails = oi.graph(
+        "dynamic { k: i64[64]; } constant { t: f32[1, 80] @init(0.5); }"
+        " block entry { y = op gather(t, k); return y; }"
+    )
+    with ProgramSteps(fails, None, options({})) as steps:
+        assert steps.against([ASKED], (ASKED, TILE), 0.01) is None
 
 
 class Wrong:

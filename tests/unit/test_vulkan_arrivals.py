@@ -8,7 +8,7 @@ from lockstep import run_kernel
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from openinfer.compiler import pipeline, registry
+from openinfer.compiler import passes, registry
 from openinfer.compiler.ir_text import parse_ir
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
 from openinfer.runtime.manifest import DEVICE_COUNTS
@@ -32,7 +32,7 @@ def test_the_last_workgroup_joins_the_parts(keys: int) -> None:
     """Twice behind each other: counts are zeros again. Only parts of its own heads are there for each."""
     module = parse_ir(TEXT.replace("K", str(keys)), "kernel.mlir", registry.make_context()).module
     assert isinstance(module, ModuleOp)
-    pipeline.run_pass(LowerDeviceKernels(), module, registry.make_context())
+    passes.run_pass(LowerDeviceKernels(), module, registry.make_context())
     module.verify()
     (kernel,) = [
         op

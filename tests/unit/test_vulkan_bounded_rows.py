@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 import openinfer as oi
-from openinfer.compiler import pipeline, registry
+from openinfer.compiler import passes, registry
 from openinfer.compiler.ir_text import parse_ir
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
 
@@ -104,7 +104,7 @@ def test_subgroups_of_other_sizes(subgroup: int, most: int, rows: int) -> None:
     """Of 4 an invocation ends with several sums, of 32 and 64 some end with the same one."""
     module = parse_ir(KERNEL.format(subgroup=subgroup), "k.mlir", registry.make_context()).module
     assert isinstance(module, ModuleOp)
-    pipeline.run_pass(LowerDeviceKernels(), module, registry.make_context())
+    passes.run_pass(LowerDeviceKernels(), module, registry.make_context())
     module.verify()
     functions = {f.sym_name.data: f for f in module.walk() if isinstance(f, FuncOp)}
     draw = np.random.default_rng(most)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
+from openinfer.compiler.tools.running import results
+from openinfer.compiler.tools.tolerance import difference
+from openinfer.compiler.tools.values import drawn_inputs
 from openinfer.runtime.devices import device_of
 from openinfer.runtime.devices.vulkan.kernels import Words
 from openinfer.runtime.devices.vulkan.logical import logical_device
@@ -189,28 +191,24 @@ SIZES = {
 
 
 @pytest.mark.parametrize("tier", TIERS[:2])
-@pytest.mark.parametrize(
-    ("form", "sizes"), [(form, sizes) for form, all_of in SIZES.items() for sizes in all_of]
-)
+@pytest.mark.parametrize("form", SIZES)
 def test_a_form_agrees_with_the_simulator(
-    form: str,
-    sizes: str,
-    tier: str,
-    everything_on_vulkan: None,
-    own_cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    form: str, tier: str, everything_on_vulkan: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One executor takes all sizes of a form, so that its kernels are made once."""
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
-    # One program serves all sizes. The folder is for these tests alone, whose places are others.
-    monkeypatch.delenv("OPENINFER_CACHE")
-    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(own_cache.with_name("forms-on-vulkan")))
-    path = tmp_path / "form.oi"
-    path.write_text(PROGRAMS[form])
-    given = [word for size in sizes.split() for word in ("--size", size)]
-    assert main(["compare", str(path), "--device", "vulkan", *given]) == 0
-    assert "agree" in capsys.readouterr().out
+    graph = oi.graph(PROGRAMS[form])
+    reference = oi.Simulator(graph).make_executor(trace=False)
+    with oi.compile(graph, device="vulkan").make_executor() as executor:
+        for sizes in SIZES[form]:
+            named = {name: int(size) for name, size in (one.split("=") for one in sizes.split())}
+            given = drawn_inputs(reference, {}, named, 0, 0)
+            for each in (reference, executor):
+                each.insert(**given)
+                each.step()
+            expected, found = results(reference), results(executor)
+            wrong = {name: difference(value, found[name]) for name, value in expected.items()}
+            assert wrong == dict.fromkeys(expected), sizes
 
 
 def test_long_sums_are_shared(everything_on_vulkan: None) -> None:

@@ -134,6 +134,17 @@ def test_of_many_wrong_indices_the_first_is_named(
         assert said in str(raised.value)
 
 
+def test_the_mean_of_nothing(everything_on_vulkan: None) -> None:
+    """Also where the driver divides by multiplying, and takes 0 times infinity for 0."""
+    text = """
+    dynamic { x: f32[3, 0]; y: f16[n, 3]; }
+    block entry { a = op mean_axis(x, axes=[1]); b = op mean_axis(y, axes=[0]); return a, b; }
+    """
+    with oi.compile(text, device="vulkan", fallback=False).make_executor() as executor:
+        found = executor.run(x=np.zeros((3, 0), np.float32), y=np.zeros((0, 3), np.float16))
+    assert all(np.isnan(np.asarray(value)).all() for value in found.values())
+
+
 def test_an_empty_table(everything_on_vulkan: None) -> None:
     program = oi.compile(TABLE % ("i64", "gather(x, k)"), device="vulkan", fallback=False)
     executor = program.make_executor()

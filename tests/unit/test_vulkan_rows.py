@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.gpu import LaunchFuncOp
 
-from openinfer.compiler import pipeline, registry
+from openinfer.compiler import passes, registry
 from openinfer.compiler.ir_text import parse_ir
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
 
@@ -40,7 +40,7 @@ def kernel_of(op: str, types: Sequence[str]) -> tuple[FuncOp, int]:
     module = parse_ir(text, "kernel.mlir", registry.make_context()).module
     assert isinstance(module, ModuleOp)
     module.verify()
-    pipeline.run_pass(LowerDeviceKernels(), module, registry.make_context())
+    passes.run_pass(LowerDeviceKernels(), module, registry.make_context())
     module.verify()
     (launch,) = (one for one in module.walk() if isinstance(one, LaunchFuncOp))
     groups = launch.gridSizeX.owner

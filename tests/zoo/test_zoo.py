@@ -9,8 +9,12 @@ from architectures import Architecture, architectures
 from measuring import Program, Row, measured
 from zoo_page import LIBRARIES, Measured, merged, page
 
+from tests.sweeps import FULL
+
 BY_ONNX = ("U-Net", "Llama")
 """Those that CI exports to ONNX, and runs on a GPU."""
+COMPILED = ("BERT", "U-Net")
+"""Those that it gives to `torch.compile`, which compiles a program for each way in which sizes vary."""
 
 
 QUICK = [one for one in architectures() if one.quick]
@@ -18,7 +22,8 @@ QUICK = [one for one in architectures() if one.quick]
 
 @pytest.mark.parametrize("architecture", QUICK, ids=lambda one: one.name)
 def test_an_architecture(architecture: Architecture) -> None:
-    row = measured(architecture)
+    ways = ["torch", "compile"] if architecture.name in COMPILED or FULL else ["torch"]
+    row = measured(architecture, ways)
     assert row.right, row
 
 

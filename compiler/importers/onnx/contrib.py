@@ -107,7 +107,7 @@ def matmul_n_bits(node: Node) -> Result:
     if a.rank == 0 or a.dims[-1] != Size.of(depth):
         raise Refusal(DAMAGED, f"MatMulNBits of K={depth} and an operand of {a.dims[-1:]}")
     blocks = -(-depth // block)
-    packed = _stored(node, 1)
+    packed = stored_tensor(node, 1)
     if packed.dtype.name != "u8" or packed.size != rows * blocks * block * bits // 8:
         raise Refusal(DAMAGED, f"MatMulNBits has weights of {packed.dtype}{list(packed.shape)}")
     dtype = f"u{bits}"
@@ -147,7 +147,7 @@ def _zero_points(node: Node, shape: tuple[int, int, int], bits: int, scale: Valu
     return node.const(values.reshape(rows, blocks, 1).astype(np.float32), scale.dtype, "zeros")
 
 
-def _stored(node: Node, place: int) -> Tensor:
+def stored_tensor(node: Node, place: int) -> Tensor:
     """A tensor of the file as it lies there. Raises Refusal for one that a run computes."""
     item = node.item(place)
     content = item.numbers()

@@ -12,7 +12,6 @@ from openinfer.compiler.importers.onnx.contrib import DOMAIN
 from openinfer.compiler.importers.onnx.contrib_quantised import seen_tokens
 from openinfer.compiler.importers.onnx.items import number_of
 from openinfer.compiler.importers.onnx.node import Node, Result, operator
-from openinfer.compiler.importers.onnx.refusals import DAMAGED, Refusal
 from openinfer.compiler.importers.onnx.windows import convolution
 
 
@@ -112,43 +111,3 @@ def bias_split_gelu(node: Node) -> Result:
     g = node.g
     value, gate = g.ops("split", g.op("add", node.x(0), node.x(1)), results=2, axis=-1)
     return g.op("mul", value, g.op("gelu", gate))
-
-
-# Experts
-
-
-@operator("MoE", domain=DOMAIN)
-def mixture_of_experts(node: Node) -> Result:
-    """x `[rows, D]` or `[B, L, D]`, scores `[rows, experts]`: each row goes through the best `k` experts.
-
-    A weight is `[experts, out, in]`; fc1 is followed by the activation, times fc3 where that is given, and
-    fc2. What the experts give counts with the softmax of the scores.
-    """
-    g, x, scores = node.g, node.x(0), node.x(1)
-    count, name = node.int("k", 1), node.text("activation_type", "relu")
-    node.expect("use_sparse_mixer", 0)
-    node.ignore("activation_alpha", "activation_beta", "swiglu_limit", "swiglu_fusion")
-    node.ignore("swiglu_limit_after_activation")
-    node.need(name in ("relu", "gelu", "silu", "identity"), f"activation_type={name}")
-    if x.rank not in (2, 3) or scores.rank != 2:
-        raise Refusal(DAMAGED, f"MoE of {x.rank} and {scores.rank} axes")
-    shape: list[Any] = [number_of(dim) for dim in x.dims]
-    rows = g.op("reshape", x, shape=[-1, shape[-1]]) if x.rank == 3 else x
-    weights = g.op("softmax", scores, axis=-1)
-    best, chosen = g.ops("topk", weights, results=2, k=count, axis=-1)
-    if node.flag("normalize_routing_weights"):
-        best = g.op("div", best, g.op("sum_axis", best, axes=[-1], keepdims=True))
-
-    def layer(value: Value, place: int) -> Value:
-        y = g.op("expert_linear", value, node.x(place), chosen)
-        bias = node.optional(place + 1)
-        return y if bias is None else g.op("add", y, g.op("gather", bias, chosen))
-
-    inner = layer(rows, 2)
-    if name != "identity":
-        inner = g.op(name, inner, **({"approximate": "tanh"} if name == "gelu" else {}))
-    if node.there(6):
-        inner = g.op("mul", inner, layer(rows, 6))
-    outer = g.op("mul", layer(inner, 4), g.op("unsqueeze", best, axes=[-1]))
-    total = g.op("sum_axis", outer, axes=[-2])
-    return g.op("reshape", total, shape=shape) if x.rank == 3 else total

@@ -4,6 +4,7 @@ from openinfer.compiler.importers.onnx import (
     activations,
     attention,
     contrib,
+    contrib_experts,
     contrib_fused,
     contrib_quantised,
     control,
@@ -29,7 +30,7 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, attention, contrib, contrib_fused, contrib_quantised, control),
+    *(activations, attention, contrib, contrib_experts, contrib_fused, contrib_quantised, control),
     *(deformable, elementwise, features, grouped_attention, indexing, layout, make),
     *(normalise, products, quantised, recurrent, reduce, resize, sampling, sequences),
     *(signal, training, windows),

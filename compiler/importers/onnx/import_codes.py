@@ -45,4 +45,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "wrong feeds of an ONNX session",
         "A name that is no input or output of the model, an input that is missing, or one of another type.",
     ),
+    "OI1530": (
+        "part of ONNX Runtime that a session lacks",
+        "`openinfer.onnx.InferenceSession` has the inputs, outputs, options and runs of ONNX Runtime's "
+        "session, with arrays in the memory of the processor. It binds no buffers, writes no profiles and no "
+        "optimised models; `fix` says what there is instead.",
+    ),
 }

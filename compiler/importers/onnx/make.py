@@ -10,7 +10,7 @@ from openinfer.compiler.importers.onnx.items import Array, number_of, numpy_dtyp
 from openinfer.compiler.importers.onnx.layout import expanded
 from openinfer.compiler.importers.onnx.node import Node, Result, operator
 from openinfer.compiler.importers.onnx.protos import element_dtype
-from openinfer.compiler.importers.onnx.refusals import CONTENT, DAMAGED, TYPE, Refusal
+from openinfer.compiler.importers.onnx.refusals import DAMAGED, TYPE, Refusal
 from openinfer.dialects.ops.base import INTEGERS
 from openinfer.runtime.sizes import Size
 
@@ -58,9 +58,10 @@ def range_of(node: Node) -> Result:
         count = (reach + (abs(step) - 1)) // abs(step)
         if not (first == 0 and count.nonnegative):
             count = Size.max(count, 0)
+        settings: dict[str, Any] = {"shape": [number_of(count)], "step": step, "dtype": dtype}
         if isinstance(first, Size):
-            raise Refusal(CONTENT, "Range needs a number as its start")
-        return node.g.op("iota", shape=[number_of(count)], start=first, step=step, dtype=dtype)
+            return node.g.op("add", node.g.op("iota", **settings), node.x(0))
+        return node.g.op("iota", start=first, **settings)
     numbers = [np.asarray(node.numbers(place), np.float64).item() for place in range(3)]
     count = max(int(np.ceil((numbers[1] - numbers[0]) / numbers[2])), 0) if numbers[2] else 0
     del limit, delta

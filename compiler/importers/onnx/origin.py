@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from openinfer.lowering.graph.imports.provenance import Provenance
+from openinfer.lowering.graph.imports.provenance import Provenance, classes_of
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -21,11 +21,13 @@ def provenance(proto: NodeProto, path: str = "") -> Provenance:
     props = {one.key: one.value for one in proto.metadata_props if len(one.value) <= MAX_TEXT}
     names = _texts(props.get("pkg.torch.onnx.name_scopes", ""))
     kinds = _texts(props.get("pkg.torch.onnx.class_hierarchy", ""))
-    module, kind = path, ""
+    module, kind, classes = path, "", ""
     if len(names) > 1:
         # The last entry is the node itself, with its class the op.
         module = names[-2]
-        kind = kinds[-2].rpartition(".")[2] if len(kinds) == len(names) else ""
+        if len(kinds) == len(names):
+            kinds = [one.rpartition(".")[2] for one in kinds]
+            kind, classes = kinds[-2], classes_of(zip(names[:-1], kinds))
     elif not path and "/" in proto.name.strip("/"):
         # The older exporter: `/encoder/layer.0/attention/MatMul`.
         module = ".".join(proto.name.strip("/").split("/")[:-1])
@@ -36,7 +38,7 @@ def provenance(proto: NodeProto, path: str = "") -> Provenance:
         line = int(number)
         assigned = _ASSIGNED.match(text)
         variable = assigned[1] if assigned else ""
-    return Provenance(module, kind, variable, proto.op_type, file, line)
+    return Provenance(module, kind, variable, proto.op_type, file, line, classes)
 
 
 def _texts(text: str) -> list[str]:

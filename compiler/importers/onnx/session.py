@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
@@ -14,6 +14,16 @@ from openinfer.compiler.importers.onnx.items import Array, numpy_dtype
 from openinfer.compiler.importers.onnx.model_file import load_model
 from openinfer.compiler.importers.onnx.reader import OnnxProgram, read_model
 from openinfer.compiler.importers.onnx.refusals import RefusedModel
+from openinfer.compiler.importers.onnx.session_options import (
+    DEVICES,
+    ModelMetadata,
+    Provider,
+    SessionOptions,
+    chosen_provider,
+    lacking,
+    metadata_of,
+    threads_of,
+)
 from openinfer.compiler.importers.readable import readable
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.files import AnyPath
@@ -22,8 +32,6 @@ from openinfer.runtime.tensors import dtype_of
 if TYPE_CHECKING:
     from openinfer.runtime.executor import BaseExecutor
 
-DEVICES = {"CPUExecutionProvider": "cpu", "VulkanExecutionProvider": "vulkan"}
-"""Devices by the names of providers."""
 KEPT = 8
 """Programs that a session keeps, one for each set of values that shapes follow from."""
 
@@ -41,23 +49,25 @@ class NodeArg:
 class InferenceSession:
     """Runs a model: `InferenceSession("model.onnx").run(None, {"x": array})`.
 
-    `providers` chooses the device: the first one of `DEVICES` among them; without any it is the CPU. Options
-    of ONNX Runtime are taken and ignored. Inputs that shapes follow from (`shape` of a `Reshape`) may change
-    from run to run; each set of their values has a program of its own.
+    `providers` chooses the device: the first one of them that can run here; without any it is the CPU. Of
+    `sess_options`, ours or ONNX Runtime's, `intra_op_num_threads` counts. Inputs that shapes follow from
+    (`shape` of a `Reshape`) may change from run to run; each set of their values has a program of its own.
 
-    Raises RefusedModel with everything that cannot be imported, PackageError for a damaged file.
+    Raises RefusedModel with everything that cannot be imported, PackageError for a damaged file, InputError
+    OI1529 for providers none of which is here, UnsupportedError OI1530 for what a session cannot do.
     """
 
     def __init__(
         self,
         path_or_bytes: AnyPath | bytes | Any,
         sess_options: object = None,
-        providers: Sequence[str | tuple[str, Any]] | None = None,
-        provider_options: object = None,
+        providers: Sequence[Provider] | None = None,
+        provider_options: Sequence[dict[str, Any]] | None = None,
         **_: object,
     ) -> None:
-        del sess_options, provider_options
-        self._device = _device(providers)
+        self._provider = chosen_provider(providers, provider_options)
+        self._threads = threads_of(sess_options)
+        self._options = SessionOptions() if sess_options is None else sess_options
         self._source = path_or_bytes
         self._model = load_model(path_or_bytes).proto
         constants = {one.name for one in self._model.graph.initializer}
@@ -87,7 +97,41 @@ class InferenceSession:
 
     def get_providers(self) -> list[str]:
         """The provider of this session."""
-        return [name for name, device in DEVICES.items() if device == self._device]
+        return [self._provider]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """No options, for the provider of this session."""
+        return {self._provider: {}}
+
+    def get_session_options(self) -> object:
+        """The options that the session was made with."""
+        return self._options
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """No weight can be fed instead of the model's."""
+        return []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself."""
+        return metadata_of(self._model)
+
+    def io_binding(self) -> Never:
+        """Raises UnsupportedError OI1530."""
+        raise lacking("buffers bound to it", "give arrays to run")
+
+    def run_with_iobinding(self, iobinding: object, run_options: object = None) -> Never:
+        """Raises UnsupportedError OI1530."""
+        self.io_binding()
+
+    def run_with_ort_values(
+        self, output_names: object, input_dict_ort_values: object, run_options: object = None
+    ) -> Never:
+        """Raises UnsupportedError OI1530."""
+        raise lacking("values of ONNX Runtime", "give arrays to run: value.numpy()")
+
+    def end_profiling(self) -> Never:
+        """Raises UnsupportedError OI1530."""
+        raise lacking("profile", "`openinfer trace` shows what a step does")
 
     def run(
         self,
@@ -124,6 +168,10 @@ class InferenceSession:
                     "OI1529", f"the model has no {kind} {name!r}", hint=f"it has {', '.join(known)}"
                 )
 
+    def _compiled(self, program: OnnxProgram) -> BaseExecutor:
+        graph, package, _ = readable(program.imported)
+        return compiled(graph, package, DEVICES[self._provider]).make_executor(self._threads)
+
     def _executor(self, feeds: Mapping[str, Any]) -> tuple[OnnxProgram, BaseExecutor]:
         """The program for these values of inputs that shapes follow from."""
         while True:
@@ -142,25 +190,10 @@ class InferenceSession:
                     raise
                 self._shaping |= more
                 continue
-            graph, package, _ = readable(program.imported)
-            self._programs[key] = program, compiled(graph, package, self._device).make_executor()
+            self._programs[key] = program, self._compiled(program)
             if len(self._programs) > KEPT:
                 self._programs.popitem(last=False)[1][1].close()
             return self._programs[key]
-
-
-def _device(providers: Sequence[str | tuple[str, Any]] | None) -> str:
-    names = [
-        one if isinstance(one, str) else one[0] for one in providers or ["CPUExecutionProvider"]
-    ]
-    for name in names:
-        if name in DEVICES:
-            return DEVICES[name]
-    raise InputError(
-        "OI1529",
-        f"no provider of {', '.join(names)} is there",
-        hint=f"there are {', '.join(DEVICES)}",
-    )
 
 
 def _as_array(value: Any) -> Array:

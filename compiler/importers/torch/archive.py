@@ -56,8 +56,11 @@ def load_exported(path: str | Path) -> Any:
     try:
         with file.open("rb") as opened, zipfile.ZipFile(opened) as archive:
             return _Archive(file, opened, archive).program()
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise _damaged(file, str(error)) from None
+    except PackageError:
+        raise
+    # A directory of parts that contradicts itself: `zipfile` raises whatever it meets.
+    except Exception as error:
+        raise _damaged(file, str(error)) from error
 
 
 def _damaged(file: Path, reason: str) -> PackageError:

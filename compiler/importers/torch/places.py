@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openinfer.compiler.importers.torch.library import torch
-from openinfer.lowering.graph.imports.provenance import Provenance
+from openinfer.lowering.graph.imports.provenance import Provenance, classes_of
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*$')
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
@@ -15,7 +15,8 @@ _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 
 def provenance_of_node(node: Any) -> Provenance:
     """What the metadata of an fx node says; what it does not say stays empty."""
-    module, kind = _module(node)
+    modules = _modules(node)
+    module, kind = modules[-1] if modules else ("", "")
     file, line, code = _frame(node.meta.get("stack_trace"))
     assigned = _ASSIGNED.match(code)
     return Provenance(
@@ -25,6 +26,7 @@ def provenance_of_node(node: Any) -> Provenance:
         call=call_of(node),
         file=file,
         line=line,
+        classes=classes_of(modules),
     )
 
 
@@ -34,18 +36,18 @@ def call_of(node: Any) -> str:
     return text.removesuffix(".default")
 
 
-def _module(node: Any) -> tuple[str, str]:
-    """Path and class of the innermost module."""
-    stack = node.meta.get("nn_module_stack") or {}
-    module, kind = "", ""
-    for key, entry in stack.items():
+def _modules(node: Any) -> list[tuple[str, str]]:
+    """Paths and classes of the modules around a node, the innermost last."""
+    found: list[tuple[str, str]] = []
+    for key, entry in (node.meta.get("nn_module_stack") or {}).items():
         if str(key).startswith("_empty_nn_module_stack"):
             continue
-        path, found = entry
-        module = str(path)
-        kind = found if isinstance(found, str) else getattr(found, "__name__", "")
-    # Dynamo writes `L['self'].layer` and `L__self___layer`; an export just `layer`.
-    return module.removeprefix("L['self']").removeprefix("."), kind.rpartition(".")[2]
+        path, kind = entry
+        name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+        # Dynamo writes `L['self'].layer` and `L__self___layer`; an export just `layer`.
+        clean = str(path).removeprefix("L['self']").removeprefix(".")
+        found.append((clean, name.rpartition(".")[2]))
+    return found
 
 
 def _frame(trace: str | None) -> tuple[str, int, str]:

@@ -140,9 +140,10 @@ def _scaled(symbols: Symbols, expression: Any) -> tuple[Size, int]:
         for place, one in enumerate(expression.args):
             above, below = _scaled(symbols, one)
             if place and kind != "Mul":
-                if above.constant is None or above.constant <= 0:
+                if not above.constant:
                     raise Refused(f"the size {expression} has no form in the language")
-                above, below = Size.of(below), above.constant
+                sign = 1 if above.constant > 0 else -1
+                above, below = Size.of(sign * below), sign * above.constant
             numerator, denominator = numerator * above, denominator * below
         return numerator, denominator
     return symbols.of_expression(expression), 1

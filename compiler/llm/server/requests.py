@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from openinfer.compiler.llm.sampling import MAX_SEED, Sampling
 from openinfer.compiler.llm.server.errors import RequestError, wrong
 from openinfer.compiler.llm.stops import StopStrings
+from openinfer.runtime.errors import InputError
 from openinfer.runtime.packages.base import Package
 
 MAX_CHOICES: Final = 8
@@ -121,7 +122,11 @@ def options_of(body: Body, model: Package, *, chat: bool, most: int | None) -> O
     given |= {"logit_bias": bias} if (bias := _bias(body)) else {}
     stops = body.get("stop")
     stops = [stops] if isinstance(stops, str) else body.rows("stop") or []
-    StopStrings(stops)
+    try:
+        StopStrings(stops)
+        sampling = Sampling.of(model, **given)
+    except InputError as error:
+        raise _of_field(error) from None
     name = (
         "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     )
@@ -132,7 +137,7 @@ def options_of(body: Body, model: Package, *, chat: bool, most: int | None) -> O
     more = body.table("stream_options") or {}
     constrained, schema = _format(body)
     return Options(
-        sampling=Sampling.of(model, **given),
+        sampling=sampling,
         most=wanted if wanted is not None else most,
         choices=body.integer("n", 1, MAX_CHOICES) or 1,
         stops=tuple(stops),
@@ -165,6 +170,16 @@ def prompts_of(body: Body, name: str) -> list[str | list[int]]:
         if not isinstance(row, str) and not ids:
             raise wrong(name, "has an entry that is neither a text nor a list of tokens")
     return rows
+
+
+def _of_field(error: InputError) -> RequestError:
+    """The error of a sampling parameter under the name that it has in requests."""
+    fix = f" ({error.hint})" if error.hint else ""
+    for name, ours in _SAMPLING.items():
+        if error.message.startswith(f"{ours} is "):
+            return wrong(name, error.message.removeprefix(f"{ours} ") + fix)
+    param = "stop" if "stop strings" in error.message else None
+    return RequestError(400, error.message + fix, param=param, code=error.code)
 
 
 def _bias(body: Body) -> dict[int, float]:

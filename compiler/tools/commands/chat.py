@@ -7,6 +7,7 @@ model's file recommends, else the default of llama.cpp. Lines may come from a pi
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 import time
@@ -77,6 +78,9 @@ def run(args: argparse.Namespace) -> int:
 def _reader() -> Callable[[], str | None]:
     """Gives the next line, None at the end; Ctrl-C at the prompt leaves an empty line."""
     if not sys.stdin.isatty():
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            # What is no UTF-8 shows as such, and ends nothing.
+            sys.stdin.reconfigure(encoding="utf-8", errors="replace")
         return lambda: sys.stdin.readline() or None
     try:
         from prompt_toolkit import PromptSession

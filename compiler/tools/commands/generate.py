@@ -38,13 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from openinfer.compiler.tools.language_model import answer_options, engine_of, shown_rates
+    from openinfer.compiler.tools.language_model import (
+        answer_options,
+        engine_of,
+        prompt_file,
+        shown_rates,
+    )
     from openinfer.compiler.tools.report import UsageError
-    from openinfer.runtime.files import read_text
 
     if (args.prompt is None) == (args.file is None):
-        raise UsageError("there is not one prompt", "give a text, or --file FILE")
-    prompt = args.prompt if args.file is None else read_text(args.file)
+        problem = "there is no prompt" if args.file is None else "there are two prompts"
+        raise UsageError(problem, "give a text, or --file FILE")
+    prompt = args.prompt if args.file is None else prompt_file(args.file)
     with engine_of(args) as engine:
         began = time.perf_counter()
         answer = engine.generate(prompt, **answer_options(args))

@@ -27,10 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from openinfer.compiler.llm.perplexity import perplexity
-    from openinfer.compiler.tools.language_model import engine_of
-    from openinfer.runtime.files import read_text
+    from openinfer.compiler.tools.language_model import engine_of, prompt_file
 
-    text = read_text(args.text)
+    text = prompt_file(args.text)
     args.context = args.context or WINDOW
     with engine_of(args) as engine:
         found = perplexity(engine, engine.tokenizer.encode(text), args.context)

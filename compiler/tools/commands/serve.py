@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         from openinfer.compiler.llm.server.run import Server
         from openinfer.compiler.llm.server.service import Limits, Service
     except ModuleNotFoundError as error:
-        raise missing_library(error.name or "starlette", "serve") from None
+        raise missing_library(error.name or "starlette", "llm,serve") from None
     for name, low in (("parallel", 1), ("queue", 0), ("max_body", 1), ("port", 0)):
         if getattr(args, name) < low:
             flag = name.replace("_", "-")

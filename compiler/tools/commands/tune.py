@@ -120,7 +120,13 @@ def run(args: argparse.Namespace) -> int:
 def _run_on_device(args: argparse.Namespace) -> int:
     from openinfer.compiler.arguments import checked_sizes
     from openinfer.compiler.tools.progress import waiting
-    from openinfer.compiler.tools.tuning_device import DeviceTuner, shapes_of, table
+    from openinfer.compiler.tools.tuning_device import (
+        DeviceFinding,
+        DeviceTuner,
+        shapes_of,
+        table,
+    )
+    from openinfer.compiler.tools.tuning_steps import ProgramSteps
     from openinfer.lowering.options import PipelineOptions
     from openinfer.runtime.cache import default_cache
     from openinfer.runtime.packages import open_model
@@ -144,21 +150,23 @@ def _run_on_device(args: argparse.Namespace) -> int:
         for shape in shapes
         if any(form not in rows or rows[form].driver != driver for form in shape.forms)
     ]
-    tuner, found = DeviceTuner(options, args.seconds), []
+    found: list[DeviceFinding] = []
     end = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
-    for number, shape in enumerate(left, 1):
-        if found and end is not None and time.monotonic() >= end:
-            break
-        with waiting(f"measuring {shape.product}, {number} of {len(left)}"):
-            one = tuner.measure(shape)
-        found.append(one)
-        default, best = round(one.default, 2), round(one.best, 2)
-        # Read anew: somebody else may have measured other products meanwhile.
-        known = DeviceTable.load(path) if path.is_file() else DeviceTable({})
-        for form, tile in one.rows.items():
-            row = Measured(tile, driver, today(), default, best)
-            known = known.with_row(device, form, row)
-        known.save(path)
+    with ProgramSteps(args.program.graph(), package, options) as steps:
+        tuner = DeviceTuner(options, args.seconds, steps)
+        for number, shape in enumerate(left, 1):
+            if found and end is not None and time.monotonic() >= end:
+                break
+            with waiting(f"measuring {shape.product}, {number} of {len(left)}"):
+                one = tuner.measure(shape)
+            found.append(one)
+            default, best = round(one.default, 2), round(one.best, 2)
+            # Read anew: somebody else may have measured other products meanwhile.
+            known = DeviceTable.load(path) if path.is_file() else DeviceTable({})
+            for form, tile in one.rows.items():
+                row = Measured(tile, driver, today(), default, best, str(one.steps or ""))
+                known = known.with_row(device, form, row)
+            known.save(path)
     before, later = len(shapes) - len(left), len(left) - len(found)
     if args.json:
         products = [

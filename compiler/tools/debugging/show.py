@@ -10,7 +10,7 @@ import numpy as np
 
 from openinfer.compiler.tools.debugging.reply import Reply
 from openinfer.compiler.tools.running import tensor_json
-from openinfer.runtime.condition_syntax import Name
+from openinfer.runtime.condition_syntax import Name, Node
 from openinfer.runtime.conditions import Condition
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.packages.inspect import statistics
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openinfer.runtime.stepping import Change, Stepper, Stop
     from openinfer.runtime.storage import AnyArray
     from openinfer.runtime.trace import Event
+    from openinfer.runtime.variables import VariableInfo
 
 _AROUND = 5
 """Source lines above and below the current one."""
@@ -43,8 +44,8 @@ def value_reply(stepper: Stepper, text: str, *, whole: bool = False) -> Reply:
     tree = condition.tree
     picked = isinstance(tree, Name) and tree.slots is not None and value.size <= _WHOLE
     lines = _elements(value) if whole or (picked and value.ndim) else [format_truncated(value)]
-    if isinstance(tree, Name) and tree.name in stepper.executor.variables:
-        info = stepper.executor.variables[tree.name]
+    info = _picked(stepper, tree)
+    if info is not None:
         return _variable(condition.text, value, info.dtype, info.memory, lines, whole)
     shape = list(value.shape)
     if whole and shape:
@@ -54,6 +55,13 @@ def value_reply(stepper: Stepper, text: str, *, whole: bool = False) -> Reply:
     else:
         head = [f"{condition.text} = {_scalar(value)}"]
     return Reply.of(head, expression=condition.text, **_values_json(value, whole))
+
+
+def _picked(stepper: Stepper, tree: Node) -> VariableInfo | None:
+    """The variable of an expression that is one, or a part of one."""
+    if not isinstance(tree, Name):
+        return None
+    return stepper.executor.variables.get(stepper.position.variable(tree.name))
 
 
 def split_all(text: str) -> tuple[str, bool]:
@@ -124,9 +132,9 @@ def short_value(stepper: Stepper, name: str) -> Reply:
         return Reply.of(f"{head}{error.message}", expression=name, error=error.message)
     shown = format_truncated(value) if value.shape else _scalar(value)
     head = name
-    if isinstance(tree, Name) and tree.name in stepper.executor.variables:
-        dtype = stepper.executor.variables[tree.name].dtype
-        head += f": {dtype}[{', '.join(str(extent) for extent in value.shape)}]"
+    info = _picked(stepper, tree)
+    if info is not None:
+        head += f": {info.dtype}[{', '.join(str(extent) for extent in value.shape)}]"
         shown = format_truncated(value)
     return Reply.of(f"{head} = {shown}", expression=name, **_values_json(value))
 
@@ -170,32 +178,38 @@ def where_reply(stepper: Stepper) -> Reply:
     position = stepper.position
     lines: list[str] = []
     frames: list[dict[str, Any]] = []
-    for number, frame in enumerate(reversed(position.frames)):
+    for frame in reversed(position.frames):
         event = frame.event
         at = f"{place_text(event)}{node_text(event)}" if event is not None else "somewhere"
         index = f", node {event.node_index}" if event is not None and event.node_index >= 0 else ""
-        lines.append(f"#{number} block {frame.block}{index}: {at}")
-        lines += [f"     in {text}" for text in around(stepper, frame)]
-        frames.append(
-            {
-                "block": frame.block,
-                "event": event_json(event),
-                "loops": position.indices_of(frame),
-                "around": around(stepper, frame),
-            }
-        )
+        shared = {"event": event_json(event), "loops": position.indices_of(frame)}
+        # Blocks with parameters, whose statements stand in place of their calls.
+        for depth in range(len(frame.calls), -1, -1):
+            call = frame.calls[depth - 1] if depth else None
+            block = call.text if call is not None else frame.block
+            inside = around(stepper, frame, depth)
+            lines.append(f"#{len(frames)} block {block}{index}: {at}")
+            lines += [f"     in {text}" for text in inside]
+            found = {"block": block, **shared, "around": inside}
+            frames.append(found if call is None else {**found, "block": call.block, "call": block})
+            if call is not None:
+                place = f"{call.location.file}:{call.location.line}: " if call.location else ""
+                at, index = f"{place}branch {call.text}", ""
     if not stepper.active or not frames:
         lines = [f"step {stepper.step_number}: no node has run yet"]
     return Reply.of(lines, step=stepper.step_number, frames=frames)
 
 
-def around(stepper: Stepper, frame: Frame) -> list[str]:
-    """Loops with their turn, and scopes, around the node of a frame, outermost first."""
+def around(stepper: Stepper, frame: Frame, depth: int) -> list[str]:
+    """Loops with their turn, and scopes, around the node of a frame, outermost first: those that stand in
+    so many calls of blocks with parameters."""
     node, outline = frame.node, stepper.outline
     if node is None or outline is None:
         return []
     found: list[str] = []
     for parent in (outline.nodes[index] for index in node.parents):
+        if len(parent.calls) != depth:
+            continue
         value = frame.values.get(parent.index)
         turn = f": {parent.bounds[0]} = {'?' if value is None else value}" if parent.bounds else ""
         found.append(parent.text + turn)
@@ -233,7 +247,10 @@ def stop_reply(stepper: Stepper, stop: Stop) -> Reply:
     event = stop.event
     if event is None:
         return Reply()
-    counted = [f"step {stepper.step_number}", f"block {event.block_name}"]
+    frames = stepper.position.frames
+    calls = frames[-1].calls if frames else ()
+    block = calls[-1].text if calls else event.block_name
+    counted = [f"step {stepper.step_number}", f"block {block}"]
     if event.node_index >= 0:
         counted.append(f"node {event.node_index}")
     turns = stepper.position.indices

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DictionaryAttr, FileLineColLoc, IntegerAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import PoisonOp, SwitchOp
 from openinfer.lowering.cpu.llvm_ir.instructions import INSTRUCTIONS, Operands
@@ -17,6 +17,8 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
     symbol_text,
     type_text,
 )
+from openinfer.lowering.locations import place_of
+from openinfer.lowering.operations import ops_of
 from openinfer.runtime.errors import CompileError
 
 _ARGUMENT_ATTRIBUTES = {
@@ -115,7 +117,7 @@ class FunctionWriter:
             self._incoming[block] = []
             for argument in block.args:
                 texts[argument] = "%" + fresh(argument.name_hint, "arg")
-            for op in block.ops:
+            for op in ops_of(block):
                 if not op.results:
                     continue
                 result = op.results[0]
@@ -148,7 +150,7 @@ class FunctionWriter:
 
     def _body(self, block: Block) -> Iterator[str]:
         operands = self.operands
-        for op in block.ops:
+        for op in ops_of(block):
             formatter = INSTRUCTIONS.get(op.name)
             if formatter is not None:
                 text = formatter(operands, op)
@@ -231,8 +233,8 @@ def _no_place(op: Operation) -> str:
 
 def _place(op: Operation) -> str:
     """The place in the program that an op comes from, as a comment."""
-    location: Attribute = op.location
-    if not isinstance(location, FileLineColLoc):
+    location = place_of(op.location)
+    if location is None:
         return ""
     # A comment: names of files need not be text.
     name = location.filename.data.replace("\n", " ").encode("utf-8", "replace").decode()

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, reduce
 from math import log
 from typing import ClassVar
@@ -60,6 +59,7 @@ from openinfer.lowering.kernels.numeric import (
 )
 from openinfer.lowering.kernels.runs import Extent
 from openinfer.lowering.kernels.scratch import scratch_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ once more, by key, without what is hidden.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -23,6 +22,7 @@ from openinfer.lowering.kernels.numeric import (
     reduction,
 )
 from openinfer.lowering.kernels.runs import Extent, vector_run
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

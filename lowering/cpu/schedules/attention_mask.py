@@ -6,7 +6,6 @@ Lanes of a vector are neighbouring queries, as everywhere in `attention`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i32
@@ -23,6 +22,7 @@ from openinfer.lowering.kernels.numeric import (
     is_float,
     select,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

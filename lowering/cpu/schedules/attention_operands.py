@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, f16, f32
 from xdsl.ir import SSAValue
@@ -15,6 +13,7 @@ from openinfer.lowering.kernels.attention_sight import Heads
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import resize_float
 from openinfer.runtime.blocks import BlockFormat
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

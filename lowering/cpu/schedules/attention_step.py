@@ -17,7 +17,6 @@ others: it is read, and widened, once for them. No processor foresees this order
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import MemRefType
@@ -50,6 +49,7 @@ from openinfer.lowering.kernels.numeric import (
     select,
 )
 from openinfer.lowering.kernels.runs import collapse
+from openinfer.runtime.quick_dataclass import dataclass
 
 MOST_VECTORS = 16
 """Vectors of a head: with more of them the code of a block of keys, which is not a loop, gets long."""

@@ -18,7 +18,6 @@ A row of blocks is read in slabs, which are what one round of a loop takes apart
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
@@ -33,6 +32,7 @@ from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.product import at_entry
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.runtime.blocks import E2M1, IQ4
+from openinfer.runtime.quick_dataclass import dataclass
 
 LOW = 0x0F0F0F0F
 """The low nibbles of the bytes of a word."""

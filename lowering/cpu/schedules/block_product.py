@@ -19,7 +19,6 @@ rows a step brings; of the exact way only the order of a sum differs, and what i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
@@ -36,6 +35,7 @@ from openinfer.lowering.cpu.schedules.streaming import FEW_ROWS
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import add
 from openinfer.lowering.kernels.numeric import reduction
+from openinfer.runtime.quick_dataclass import dataclass
 
 Sums = Sequence[SSAValue]
 SUMS_AT_ONCE = 8

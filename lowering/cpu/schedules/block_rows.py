@@ -6,7 +6,6 @@ The operations and their order are those of `runtime/unpacking.py`, so that the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f16, f32, i32
@@ -17,6 +16,7 @@ from openinfer.lowering.cpu.schedules.block_words import Words, bitcast, extract
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import resize_float
 from openinfer.runtime.blocks import E2M1, IQ4, BlockFormat
+from openinfer.runtime.quick_dataclass import dataclass
 
 LANES = 16
 """Elements that are unpacked together: all formats have them in groups of so many."""

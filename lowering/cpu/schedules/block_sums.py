@@ -211,9 +211,10 @@ class _Place:
         wide = resize_float(b, value, f64)
         old = self._load(b, 0, first)
         if self.kind != f64:
-            return [b.insert(arith.AddfOp(old, wide))]
+            return [b.made(arith.AddfOp, (old, wide), old.type)]
         total, error = two_sum(b, old, wide)
-        return [total, b.insert(arith.AddfOp(self._load(b, 1, first), error))]
+        errors = self._load(b, 1, first)
+        return [total, b.made(arith.AddfOp, (errors, error), errors.type)]
 
     def _load(self, b: LoopBuilder, part: int, first: SSAValue | None) -> SSAValue:
         """What waits; what changes no sum instead when it is the first."""
@@ -223,7 +224,7 @@ class _Place:
         )
         if first is None:
             return old
-        return b.insert(arith.SelectOp(first, b.constant(-0.0, old.type), old))
+        return b.made(arith.SelectOp, (first, b.constant(-0.0, old.type), old), old.type)
 
     def _store(self, b: LoopBuilder, value: SSAValue, part: int) -> None:
         if self.lanes is None:

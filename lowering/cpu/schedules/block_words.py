@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.arith import ExtUIOp, SIToFPOp
 from openinfer.dialects.nn import LookUpBytesOp
+from openinfer.lowering.attributes import vector_of
 from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import compare_integers, element_type, resize_float, select
@@ -57,16 +58,16 @@ class Words:
         return self.build.insert(arith.ShRSIOp(a, self.number(bits))) if bits else a
 
     def both(self, a: SSAValue, mask: int) -> SSAValue:
-        return self.build.insert(arith.AndIOp(a, self.number(mask)))
+        return self.build.made(arith.AndIOp, (a, self.number(mask)), a.type)
 
     def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.build.insert(arith.OrIOp(a, b))
+        return self.build.made(arith.OrIOp, (a, b), a.type)
 
     def flipped(self, a: SSAValue, mask: int) -> SSAValue:
-        return self.build.insert(arith.XOrIOp(a, self.number(mask)))
+        return self.build.made(arith.XOrIOp, (a, self.number(mask)), a.type)
 
     def times(self, a: SSAValue, number: int) -> SSAValue:
-        return self.build.insert(arith.MuliOp(a, self.number(number)))
+        return self.build.made(arith.MuliOp, (a, self.number(number)), a.type)
 
     def float_of(self, a: SSAValue) -> SSAValue:
         """Integers with a sign as f32."""
@@ -133,7 +134,7 @@ def bitcast(build: LoopBuilder, value: SSAValue, element: Attribute) -> SSAValue
     assert isinstance(source, FixedBitwidthType)
     assert isinstance(element, FixedBitwidthType)
     count = value.type.get_shape()[0] * source.bitwidth // element.bitwidth
-    return build.insert(vector.BitcastOp(value, VectorType(element, [count])))
+    return build.made(vector.BitcastOp, (value,), vector_of(element, count))
 
 
 def scalar_of(build: LoopBuilder, source: Matrix, place: list[Index], kind: Attribute) -> SSAValue:

@@ -17,7 +17,6 @@ in whole tiles each is added up in the same order as without blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, MemRefType, bf16, f32, f64
@@ -38,6 +37,7 @@ from openinfer.lowering.kernels.elements import accumulator_of
 from openinfer.lowering.kernels.long_sums import PRODUCTS
 from openinfer.lowering.kernels.numeric import element_type, resize_float
 from openinfer.lowering.kernels.runs import Extent, vector_run
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import THREADS, Size
 
 STEP_BYTES = 4096

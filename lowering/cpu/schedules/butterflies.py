@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.runs import Extent, fitting_lanes, vector_run
+from openinfer.runtime.quick_dataclass import dataclass
 
 UNROLLED = 7
 """The largest radix whose sums are written out."""

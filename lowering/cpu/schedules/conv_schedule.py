@@ -18,8 +18,6 @@ Requires: bufferised; contiguous operands; packed weights made by `nn.pack` for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -46,6 +44,7 @@ from openinfer.lowering.kernels.epilogue import Epilogue, Extra, extras_of
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import collapse
 from openinfer.lowering.kernels.scratch import scratch_of
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

@@ -16,7 +16,7 @@ Two layouts of the copy:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from openinfer.dialects.nn import ConvOp, known_numbers
 from openinfer.dialects.nn.checks import shape_of
 from openinfer.lowering.cpu.machine import Machine
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Lines whose last vector is emptier than this are computed flat.
 LEAST_FILLED = 0.8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -11,6 +10,7 @@ from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, Planes, Tile
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import multiply_add
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Multiplications of vectors that one round of a loop over channels holds at most; more of them are
 # in a loop over the lines of the kernel.

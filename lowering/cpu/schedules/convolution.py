@@ -15,7 +15,6 @@ stands outside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.memref import AllocaOp
@@ -28,6 +27,7 @@ from openinfer.lowering.cpu.schedules.product import EPILOGUE_LIMIT, at_entry
 from openinfer.lowering.cpu.vector_width import bits_of
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Bytes of weights that pass by each tile of pixels: half of a second cache.
 WEIGHT_BYTES = 1 << 19

@@ -7,7 +7,7 @@ rows meet it that packing would cost more than the product.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -18,6 +18,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import multiply_add
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.kernels.numeric import reduction
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Columns that share each vector of the left operand; as many sums are in flight.
 COLUMNS_AT_ONCE = 4

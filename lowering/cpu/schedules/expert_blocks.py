@@ -5,7 +5,6 @@ that lie where pairs of a position and a choice say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -13,6 +12,7 @@ from openinfer.lowering.cpu.schedules.block_product import BlockProduct, BytePro
 from openinfer.lowering.cpu.schedules.product import Strip
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Place
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,6 @@ when one of them is not finite.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import pi, sqrt
 
 from xdsl.dialects import arith, math
@@ -28,6 +27,7 @@ from openinfer.lowering.kernels.numeric import (
 )
 from openinfer.lowering.kernels.runs import Extent, collapse, each, extent_of
 from openinfer.lowering.kernels.scratch import scratch_of
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

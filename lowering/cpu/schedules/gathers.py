@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, i64
 from xdsl.ir import SSAValue
@@ -14,6 +13,7 @@ from openinfer.lowering.kernels.copies import copy_run
 from openinfer.lowering.kernels.numeric import compare_integers, index_to, select
 from openinfer.lowering.kernels.runs import Extent, collapse, each, extent_of, view_around
 from openinfer.runtime.devices.failures import PLACE
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

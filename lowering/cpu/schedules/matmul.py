@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
@@ -33,6 +33,7 @@ from openinfer.lowering.kernels.numeric import element_type
 from openinfer.lowering.kernels.runs import collapse
 from openinfer.lowering.kernels.scratch import scratch_of
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 # With fewer rows a transposed right operand is read once where it lies; packing it reads and writes
 # it first.

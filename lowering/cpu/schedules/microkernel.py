@@ -7,7 +7,6 @@ one operand and `rows` scalars of the other, and adds all their products.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
@@ -15,6 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.elements import add, convert, multiply_add
+from openinfer.runtime.quick_dataclass import dataclass
 
 Tile = list[list[SSAValue]]
 """One list of vectors for each row."""

@@ -18,7 +18,6 @@ Requires: bufferised; contiguous operands; weight and bias of the last axis.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.math import SqrtOp
@@ -38,6 +37,7 @@ from openinfer.lowering.kernels.numeric import (
 )
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import AxisView, view_around
+from openinfer.runtime.quick_dataclass import dataclass
 
 FAR = 8.0
 """Standard deviations from 0 beyond which the rounding of a mean is taken out: nearer rows lose 5e-7 of

@@ -7,7 +7,6 @@ where a column does not exist. The product kernel reads it from front to back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects.builtin import MemRefType, VectorType
@@ -16,6 +15,7 @@ from xdsl.ir import SSAValue
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, select
 from openinfer.lowering.kernels.squares import transpose
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Rows of the source that are visited together: their pages stay known to the processor while all
 # panels take their part of them.

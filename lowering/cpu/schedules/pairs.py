@@ -8,7 +8,6 @@ already: one of them is read as 32 bits and repeated in all lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects import arith, vector
@@ -21,6 +20,7 @@ from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
 from openinfer.lowering.cpu.schedules.packing import Matrix, transpose_into
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, resize_float, select
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

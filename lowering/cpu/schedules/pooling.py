@@ -8,7 +8,6 @@ plane is a range, the same for a whole line of the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, VectorType, i64
@@ -27,6 +26,7 @@ from openinfer.lowering.kernels.numeric import (
 from openinfer.lowering.kernels.pool_windows import Reach, combination, divisor_of, reach
 from openinfer.lowering.kernels.runs import Extent, each, extent_of, fitting_lanes, vector_run
 from openinfer.lowering.kernels.window_axes import axes_of, numbers_of, planes
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Columns of a window that are written out for vectors of windows.
 MOST_COLUMNS = 16

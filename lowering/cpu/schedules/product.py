@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.memref import AllocaOp
@@ -38,6 +37,7 @@ from openinfer.lowering.cpu.schedules.streaming import (
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 # More instructions than this in all copies of the epilogue: the sums go through a small buffer and
 # one loop over rows finishes them. A store and a load of a vector cost less than the code.

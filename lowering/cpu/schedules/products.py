@@ -10,7 +10,6 @@ by the number of the panel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -19,6 +18,7 @@ from xdsl.rewriter import InsertPoint
 from openinfer.dialects.nn import MatmulOp, ProductsOp
 from openinfer.lowering.cpu.schedules.matmul import MatmulLowering
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.runtime.quick_dataclass import dataclass
 
 LoweringOf = Callable[[MatmulOp], MatmulLowering]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.dialects.builtin import i8, i32
@@ -18,6 +17,7 @@ from openinfer.lowering.cpu.schedules.quads import FOUR, load_word
 from openinfer.lowering.cpu.schedules.streaming import prefetch_panel, steps_per_line
 from openinfer.lowering.demands import Scratch
 from openinfer.lowering.kernels.builder import Index
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import THREADS, Size
 
 PREFETCH_ROWS = 4

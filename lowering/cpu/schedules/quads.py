@@ -10,7 +10,6 @@ which is what it starts from (`row_starts`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects import arith, vector
@@ -25,6 +24,7 @@ from openinfer.lowering.cpu.schedules.packing import Matrix, transpose_into
 from openinfer.lowering.cpu.schedules.pairs import over_panels
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import element_type, reduction
+from openinfer.runtime.quick_dataclass import dataclass
 
 FOUR = 4
 SIGNS = -0x7F7F7F80

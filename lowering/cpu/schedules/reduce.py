@@ -18,8 +18,6 @@ Requires: bufferised; contiguous operands; one axis. Integers are signed, unless
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -48,6 +46,7 @@ from openinfer.lowering.kernels.numeric import (
 )
 from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import AxisView, collapse, view_around
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 def _lower(b: LoopBuilder, op: Operation) -> bool:

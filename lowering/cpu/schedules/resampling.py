@@ -6,8 +6,6 @@ is read never hangs on a rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute, SSAValue
@@ -17,6 +15,7 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.numeric import count_as, element_type, resize_float, wide_type
 from openinfer.lowering.kernels.runs import each, extent_of
 from openinfer.lowering.kernels.window_axes import planes
+from openinfer.runtime.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

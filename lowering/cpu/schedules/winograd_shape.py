@@ -7,14 +7,13 @@ of four pixels and quarters of sums of nine weights; a result depends on no pixe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import Float64Type
 
 from openinfer.dialects.nn import ConvOp, WinogradAttr, element_of
 from openinfer.lowering.cpu.machine import Machine
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape
 from openinfer.lowering.facts import Facts
+from openinfer.runtime.quick_dataclass import dataclass
 
 # Sides of the squares of sums that are computed together, and of the pixels that they are made of.
 SUMS, PIXELS = 2, 4

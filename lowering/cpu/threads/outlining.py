@@ -17,15 +17,19 @@ from openinfer.lowering.operations import operations
 
 def captured(block: Block) -> list[SSAValue]:
     """Values from outside that the ops of a block use, in the order of their first uses."""
-    inside: set[SSAValue] = set(block.args)
-    ops = _ops(block)
-    for op in ops:
-        inside.update(op.results)
+    # By identity, which is what makes values equal: a set of values would ask each for its hash.
+    inside = set(map(id, block.args))
+    used: dict[int, SSAValue] = {}
+    for op in _ops(block):
+        # Its property would be half of the time.
+        for value in op._operands:  # pyright: ignore[reportPrivateUsage]
+            used[id(value)] = value
+        for result in op.results:
+            inside.add(id(result))
         for region in op.regions:
             for inner in region.blocks:
-                inside.update(inner.args)
-    used = dict.fromkeys(v for op in ops for v in op.operands)
-    return [value for value in used if value not in inside]
+                inside.update(map(id, inner.args))
+    return [value for key, value in used.items() if key not in inside]
 
 
 def passed(values: Sequence[SSAValue]) -> list[SSAValue]:

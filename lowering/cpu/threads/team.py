@@ -1,8 +1,6 @@
-"""What shared code asks of the team of threads that runs it (`lowering/cpu/team.mlir`)."""
+"""What shared code asks of the team of threads that runs it (`lowering/cpu/team.ll`)."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, MemRefType, i1, i64
@@ -10,6 +8,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.runtime.quick_dataclass import dataclass
 
 TEAM = MemRefType(i64, [64])
 """The counters that the threads of an executor share."""

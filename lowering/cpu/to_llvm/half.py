@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.llvm import FCmpOp, SelectOp
+from openinfer.lowering.attributes import vector_like
 from openinfer.lowering.cpu.to_llvm.converter import Converter
 
 _NO_FLAGS: dict[str, Attribute] = {"fastmathFlags": llvm.FastMathAttr(None)}
@@ -41,7 +42,7 @@ def element_of(type: Attribute) -> Attribute:
 
 def like(type: Attribute, element: Attribute) -> Attribute:
     """`element`, or a vector of it with the length of `type`."""
-    return VectorType(element, type.shape) if isinstance(type, VectorType) else element
+    return vector_like(type, element) if isinstance(type, VectorType) else element
 
 
 def is_half(type: Attribute) -> bool:

@@ -20,6 +20,7 @@ from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp
 from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS
 from openinfer.dialects.extensions.memref import ATOMIC_KINDS
 from openinfer.dialects.nn.elements import is_packed
+from openinfer.lowering.attributes import i32_attribute
 from openinfer.lowering.cpu.to_llvm import packed
 from openinfer.lowering.cpu.to_llvm.converter import Buffer, Converter, Int, Rule
 from openinfer.lowering.cpu.to_llvm.types import (
@@ -217,7 +218,7 @@ def _prefetch(c: Converter, op: Operation) -> None:
     hint = cast(IntegerAttr, op.properties["localityHint"]).value.data
     data = cast(IntegerAttr, op.properties["isDataCache"]).value.data
     rows = {"rw": int(bool(write)), "hint": hint, "cache": int(bool(data))}
-    properties = {name: IntegerAttr(value, 32) for name, value in rows.items()}
+    properties = {name: i32_attribute(value) for name, value in rows.items()}
     c.emit(INTRINSICS["prefetch"], (address,), None, properties)
 
 

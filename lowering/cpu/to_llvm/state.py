@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -15,9 +14,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from openinfer.lowering.attributes import i64_attribute
 from openinfer.lowering.cpu.to_llvm.multiples import Multiples
 from openinfer.lowering.quick_ops import append_new
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.quick_dataclass import dataclass
 
 Int = int | SSAValue
 """An i64: a Python int when it is known at compile time."""
@@ -185,7 +186,7 @@ class State:
         if isinstance(number, SSAValue):
             return number
         made = self._integers.get(number)
-        return made if made is not None else self.constant(IntegerAttr(number, i64), i64)
+        return made if made is not None else self.constant(i64_attribute(number), i64)
 
     def integer_constant(self, number: int, type: IntegerType) -> SSAValue:
         return self.constant(IntegerAttr(number, type), type)

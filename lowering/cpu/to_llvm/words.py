@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i1, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i1, i8, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from openinfer.dialects.extensions.llvm import SelectOp
 from openinfer.dialects.nn import LookUpBytesOp
+from openinfer.lowering.attributes import dense_i32, text_attribute, vector_of
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 
 _DOTS = {
@@ -154,10 +155,12 @@ def _add(c: Converter, a: SSAValue, b: SSAValue) -> SSAValue:
 def _call(
     c: Converter, name: str, operands: tuple[SSAValue, ...], element: Attribute, lanes: int
 ) -> SSAValue:
-    kind = VectorType(element, [lanes])
-    made = llvm.CallIntrinsicOp(StringAttr(name), list(operands), [kind])
-    c.append(made)
-    return made.results[0]
+    properties: dict[str, Attribute] = {
+        "intrin": text_attribute(name),
+        "op_bundle_sizes": dense_i32(()),
+        "operandSegmentSizes": dense_i32((len(operands), 0)),
+    }
+    return c.emit(llvm.CallIntrinsicOp, operands, vector_of(element, lanes), properties)
 
 
 RULES: dict[str, Rule] = {"nn.dot_words": _dot_words, "nn.look_up_bytes": _look_up_bytes}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 
 from xdsl.dialects.builtin import (
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from openinfer.dialects import opset
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
@@ -43,7 +45,10 @@ from openinfer.dialects.graph import (
     VariableOp,
     YieldOp,
 )
+from openinfer.dialects.ops.base import REQUIRED
 from openinfer.lowering.graph.imports.names_of import entry_of, mapped, rename_in
+from openinfer.lowering.graph.settings import attribute_of
+from openinfer.lowering.program.check_calls import without_calls
 from openinfer.lowering.program.sources import member_name, package_name, pattern_of
 from openinfer.runtime.sizes import Size, SizeLike
 
@@ -78,6 +83,7 @@ def same_program(
     where a program is too long to tell. Names of temporaries and constants play no part.
     """
     numbers = Numbers()
+    first, second = without_calls(first), without_calls(second)
     try:
         return _Run(first, numbers).meaning() == _Run(second, numbers, moved, literals).meaning()
     except TooLongError:
@@ -356,11 +362,21 @@ def _numbers(value: Attribute) -> Attribute:
 
 
 def sorted_settings(op: OpOp) -> list[tuple[str, Attribute]]:
-    """The settings of an op by name: their order means nothing, nor does the first axis of a slice."""
-    found = dict(op.settings.data)
-    if op.op_name.data == "slice" and found.get("axis") == IntegerAttr(0, i64):
-        del found["axis"]
-    return sorted(found.items())
+    """The settings of an op by name, without those that go without saying: their order means nothing."""
+    usual = _defaults(op.op_name.data)
+    return sorted((k, value) for k, value in op.settings.data.items() if usual.get(k) != value)
+
+
+@cache
+def _defaults(name: str) -> Mapping[str, Attribute]:
+    """The settings that an op has where nobody gives them."""
+    spec = opset.find(name)
+    settings = spec.settings if spec is not None else ()
+    return {
+        setting.name: attribute_of(setting.default)
+        for setting in settings
+        if setting.default not in (None, REQUIRED)
+    }
 
 
 def _placed(op: Operation, place: Callable[[str], str], size: Callable[[Size], Size]) -> None:

@@ -20,7 +20,7 @@ from openinfer.lowering.graph.imports.names_of import (
     rename,
     taken_names,
 )
-from openinfer.lowering.graph.imports.words import joined, parameter_words
+from openinfer.lowering.graph.imports.words import component, joined, op_word, parameter_words
 from openinfer.lowering.program.sources import package_name, pattern_of
 
 
@@ -83,6 +83,39 @@ class NameParameters(ModulePass):
                     break
             names[variable.variable.data] = fresh(joined(chosen, kind), taken)
         rename(op, {old: new for old, new in names.items() if old != new})
+        known = taken_names(op, temporaries=False)
+        for block in op.body.ops:
+            if isinstance(block, BlockOp) and block.parameters is not None:
+                _name_constants(op, block, {*known, *block.parameter_names})
+
+
+def _name_constants(module: ModuleOp, block: BlockOp, taken: set[str]) -> None:
+    """Constants of a block are called after what stands behind its parameters: `conv1_w` of
+    `{path}.conv1.weight`; where it has several paths, after these, too."""
+    declared = [op for op in block.body.block.ops if isinstance(op, VariableOp)]
+    texts = [package_name(op) for op in declared]
+    paths = {text.partition("}")[0].lstrip("{") for text in texts}
+    names: dict[str, str] = {}
+    for op, text in zip(declared, texts):
+        path, _, ending = text.lstrip("{").partition("}")
+        _, _, kind = parameter_words(f"{path}{ending}")
+        inside = ending.rpartition(".")[0].rpartition(".")[2]
+        words = [_reader(block, op.variable.data) if inside.isdigit() else component(inside)]
+        words = words if inside else []
+        if len(paths) > 1 or not (words or kind):
+            words = [path, *words]
+        if not kind and ending:
+            words.append(ending.rpartition(".")[2])
+        names[op.variable.data] = fresh(joined(words, kind), taken)
+    rename(module, {old: new for old, new in names.items() if old != new}, [block])
+
+
+def _reader(block: BlockOp, name: str) -> str:
+    """A word for the op that reads a constant."""
+    for op in block.walk():
+        if isinstance(op, OpOp) and name in {ref.variable.data for ref in op.reads()}:
+            return op_word(op.op_name.data)
+    return "w"
 
 
 def _told_apart(stacks: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -15,6 +16,7 @@ from xdsl.passes import ModulePass
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
+    CallOp,
     LoopOp,
     OpOp,
     RefAttr,
@@ -31,16 +33,23 @@ from openinfer.lowering.graph.imports.names_of import (
     taken_names,
     written_names,
 )
-from openinfer.lowering.graph.imports.provenance import Provenance, provenance_of
+from openinfer.lowering.graph.imports.provenance import (
+    Provenance,
+    common_path,
+    provenance_of,
+)
 from openinfer.lowering.graph.imports.words import component, joined, path_words, safe, short
 
 _ENDINGS = ("_w", "_b", "_mean", "_var")
 _ROLES = ("q", "k", "v", "visible")
 _ROWS = ("embedding", "gather")
 _ARRANGING = ("reshape", "permute", "transpose", "cast", "slice", "expand", "unsqueeze", "squeeze")
+_WHOLE = ("features", "model", "layers", "layer", "blocks", "block", "net", "module", "encoder")
+"""What modules are called that hold all others: no name for one of many results."""
 CARRIED = "h"
 ARGUMENT, RESULT = "x", "y"
 """Of a block that is called."""
+NOTHING: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -62,21 +71,56 @@ class NameValues(ModulePass):
         give_names(op)
 
 
-def give_names(module: ModuleOp, hidden: Collection[str] = ()) -> dict[str, str]:
-    """Names all temporaries, and gives the new names by the old ones. Those that are `hidden`, which no text
-    shows, get names that leave the others theirs."""
-    naming = _Naming.of(module)
-    taken = taken_names(module) - naming.own
-    names: dict[str, str] = {}
-    for name in naming.order:
-        naming.given[name] = naming.stem(name)
-        if name not in hidden:
-            names[name] = fresh(naming.given[name], taken)
-    for name in naming.order:
-        if name in hidden:
-            names[name] = fresh(naming.given[name], taken)
-    rename(module, {old: new for old, new in names.items() if old != new})
-    return names
+def give_names(module: ModuleOp, hidden: Mapping[str, Collection[str]] = NOTHING) -> dict[str, str]:
+    """Names all temporaries, and gives the new names by the old ones, those of blocks with parameters apart.
+
+    Those that are `hidden`, by the block with parameters that they are of, "" for the others, are in no text:
+    they get names that leave the others theirs.
+    """
+    found: dict[str, str] = {}
+    for scope, blocks in scopes(module).items():
+        naming = _Naming.of(module, blocks)
+        taken = taken_names(module, temporaries=not scope) - naming.own
+        names: dict[str, str] = {}
+        if scope:
+            _name_parameters(module, blocks[0], names, taken)
+            naming.turning = next((one for one in (CARRIED, RESULT) if one not in taken), CARRIED)
+        unseen = hidden.get(scope, ())
+        for name in naming.order:
+            naming.given[name] = naming.stem(name)
+            if name not in unseen:
+                names[name] = fresh(naming.given[name], taken)
+        for name in naming.order:
+            if name in unseen:
+                names[name] = fresh(naming.given[name], taken)
+        rename(module, {old: new for old, new in names.items() if old != new}, blocks)
+        if not scope:
+            found = names
+    return found
+
+
+def scopes(module: ModuleOp) -> dict[str, list[BlockOp]]:
+    """The blocks that share temporaries: all without parameters, as "", each with parameters by itself."""
+    found: dict[str, list[BlockOp]] = {"": []}
+    for op in module.body.ops:
+        if isinstance(op, BlockOp):
+            scope = "" if op.parameters is None else op.block_name.data
+            found.setdefault(scope, []).append(op)
+    return found
+
+
+def _name_parameters(
+    module: ModuleOp, block: BlockOp, names: dict[str, str], taken: set[str]
+) -> None:
+    """The values that a block takes are `x`, or `h` where the program has an `x`; then `y` and `z`."""
+    calls = (op for op in module.walk() if isinstance(op, CallOp))
+    given = next((op.inputs for op in calls if op.block_name == block.block_name), ())
+    values = [n for n, value in zip(block.parameter_names, given) if isinstance(value, RefAttr)]
+    taken |= {*block.parameter_names} - {*values}
+    taken |= {op.variable.data for op in block.body.block.ops if isinstance(op, VariableOp)}
+    for name, stem in zip(values, "xyz"):
+        free = next((one for one in (stem, CARRIED) if one not in taken), stem)
+        names[name] = fresh(free, taken)
 
 
 @dataclass
@@ -87,6 +131,10 @@ class _Naming:
     makers: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
     """The statements that write a name, in program order."""
     carried: set[str] = field(default_factory=set[str])
+    outer: str = ""
+    """The module that a block with parameters is, as its first call has it."""
+    turning: str = CARRIED
+    """What that is called."""
     last_of: dict[str, Operation] = field(default_factory=dict[str, Operation])
     """The last statement of each module."""
     inner: Counter[str] = field(default_factory=Counter[str])
@@ -102,10 +150,13 @@ class _Naming:
     """The new names without their numbers, as far as they are found."""
 
     @staticmethod
-    def of(module: ModuleOp) -> _Naming:
+    def of(module: ModuleOp, blocks: Sequence[BlockOp]) -> _Naming:
+        """Of the temporaries of some blocks."""
         found = _Naming()
         fixed: set[str] = set()
-        for op in module.walk():
+        ops = [op for op in module.body.ops if isinstance(op, VariableOp)]
+        own = bool(blocks) and blocks[0].parameters is not None
+        for op in (*ops, *(one for block in blocks for one in block.walk())):
             match op:
                 case VariableOp():
                     if op.memory.data == "constant":
@@ -114,16 +165,19 @@ class _Naming:
                 case AssignOp():
                     found.own.add(op.variable.data)
                 case ReturnOp():
-                    fixed |= set(op.names)
+                    if not own:
+                        fixed |= set(op.names)
                 case LoopOp():
                     found._carry(op)
-                case BlockOp():
+                case BlockOp() if not own:
                     found._call(op, entry_of(module))
                 case _:
                     pass
             if op.regions or isinstance(op, AssignOp | VariableOp):
                 continue
             for name in sorted(written_names(op)):
+                if own and name in found.makers:
+                    found.carried.add(name)
                 found.makers[name].append(op)
             if isinstance(op, OpOp) and op.op_name.data == "attention":
                 for one, role in zip(op.inputs, _ROLES):
@@ -134,6 +188,11 @@ class _Naming:
         for path in found.last_of:
             parts = path.split(".")
             found.inner.update(".".join(parts[:count]) for count in range(1, len(parts)))
+        if own:
+            paths = [path for path in found.last_of if path]
+            found.outer = common_path(paths)
+            fixed |= {*blocks[0].parameter_names}
+            found.own |= found.makers.keys()
         found.own -= fixed
         found.order = [name for name in found.makers if name in found.own]
         found.order += [name for name in sorted(found.own) if name not in found.makers]
@@ -165,7 +224,7 @@ class _Naming:
         if name in self.results:
             return RESULT
         if name in self.carried:
-            return CARRIED
+            return self.turning
         makers = self.makers.get(name, [])
         if makers and isinstance(makers[0], TransferOp) and (found := self._by_variable(makers[0])):
             return found
@@ -178,12 +237,16 @@ class _Naming:
         for op in makers:
             if isinstance(op, OpOp):
                 return self._by_op(op)
+            if isinstance(op, CallOp):
+                return safe(op.block_name.data)
         return safe(name)
 
     def _by_module(self, op: Operation) -> str:
         """The name of the leaf module that the value is the result of."""
         provenance = provenance_of(op)
         path = provenance.module
+        if isinstance(op, CallOp):
+            return _part_of_model(path, self.outer)
         if not path or self.inner[path] or self.last_of.get(path) is not op:
             return ""
         if isinstance(op, OpOp) and op.op_name.data in _ROWS and _first(op) in self.constants:
@@ -205,6 +268,18 @@ class _Naming:
 
     def _by_variable(self, op: Operation) -> str:
         return short(provenance_of(op).variable)
+
+
+def _part_of_model(path: str, outer: str) -> str:
+    """What the result of a call in the module `outer` is called: `layer2` of `layer2.1`, of parts of what
+    only has a number `h`."""
+    inside = path == outer or path.startswith(f"{outer}.")
+    parts = (path[len(outer) :] if outer and inside else path).strip(".").split(".")
+    while parts and (parts[-1].isdigit() or "{" in parts[-1]):
+        parts.pop()
+    if not parts or not parts[-1] or parts[-1] in _WHOLE or any(p.isdigit() for p in parts):
+        return CARRIED
+    return component(parts[-1])
 
 
 def _first(op: OpOp) -> str:

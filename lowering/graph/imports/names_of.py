@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -23,7 +23,7 @@ from openinfer.dialects.graph import (
 from openinfer.lowering.attributes import PLAIN
 from openinfer.runtime.sizes import Size, SizeLike
 
-_NAMED = ("variable", "variables")
+_NAMED = ("variable", "variables", "parameters")
 """Properties whose texts are names of variables."""
 
 
@@ -71,8 +71,11 @@ def mapped(
             return value
 
 
-def rename(module: ModuleOp, names: Mapping[str, str]) -> None:
-    """Gives variables, temporaries and what names them other names. Sizes of other names stay."""
+def rename(
+    module: ModuleOp, names: Mapping[str, str], blocks: Sequence[BlockOp] | None = None
+) -> None:
+    """Gives variables, temporaries and what names them other names, in some blocks alone where these are
+    given. Sizes of other names stay."""
     if not names:
         return
     sizes: dict[str, SizeLike] = {old: Size.name(new) for old, new in names.items()}
@@ -80,7 +83,7 @@ def rename(module: ModuleOp, names: Mapping[str, str]) -> None:
     def variable(name: str) -> str:
         return names.get(name, name)
 
-    for op in all_ops(module):
+    for op in all_ops(module) if blocks is None else (o for b in blocks for o in b.walk()):
         rename_in(op, variable, lambda size: size.substitute(sizes))
 
 
@@ -107,17 +110,19 @@ def _named(value: Attribute, variable: Callable[[str], str]) -> Attribute:
     return value
 
 
-def taken_names(module: ModuleOp) -> set[str]:
-    """Every name that the program has for something: variables, temporaries, sizes, indices."""
+def taken_names(module: ModuleOp, *, temporaries: bool = True) -> set[str]:
+    """Every name that the program has for something: variables, temporaries, sizes, indices. Without
+    `temporaries` those that all blocks know."""
     found: set[str] = set()
     for op in all_ops(module):
         match op:
-            case VariableOp():
+            case VariableOp() if temporaries or op.parent_op() is module:
                 found.add(op.variable.data)
                 found |= {index.data for index in op.indices}
                 found |= {name for dim in op.sizes for name in dim.names}
             case AssignOp():
-                found.add(op.variable.data)
+                if temporaries:
+                    found.add(op.variable.data)
                 found |= {name for dim in op.sizes for name in dim.names}
             case SizeOp():
                 found.add(op.size.data)
@@ -126,6 +131,9 @@ def taken_names(module: ModuleOp) -> set[str]:
                 found |= {n for part in parts if part is not None for n in part.data.names}
             case LoopOp():
                 found |= {op.index.data, *op.start.data.names, *op.stop.data.names}
+            case BlockOp() if op.parameters is not None and temporaries:
+                # Nothing declares its temporaries.
+                found |= {*op.parameter_names, *written_names(op)}
             case _:
                 pass
     return found

@@ -68,8 +68,9 @@ class OutlineModules(ModulePass):
         graph.block encoder { graph.op linear(x, w) -> (a) … graph.op relu(a) -> (y) graph.return }
 
     Requires: an imported program in which each temporary is written once, or carried by one loop.
-    Leaves: statements with other weights or shapes, since a block has no parameters: it reads and writes
-        variables of one type. What saves fewer than four lines, or takes or gives more than three values.
+    Leaves: statements with other weights or shapes: the blocks made here have no parameters, they read
+        and write variables of one type. What saves fewer than four lines, or takes or gives more than
+        three values.
         A program that would compute anything else than before is left as it was.
     """
 

@@ -26,6 +26,8 @@ from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, writt
 class RecognizeNorms(ModulePass):
     """Makes `rms_norm` and `layer_norm` of means, squares and roots, and takes in weight and bias.
 
+    An `instance_norm` of groups of channels, as PyTorch's exporter writes it, is a `group_norm`.
+
     Before:
         graph.op mul(x, x) -> (s)
         graph.op mean_axis(s) -> (m) settings {axes = [-1], keepdims = true}
@@ -45,7 +47,12 @@ class RecognizeNorms(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         editor = Editor(op)
         for one in editor.uses.ops():
-            _ = _normalise(editor, one) or _weight(editor, one) or _bias(editor, one)
+            _ = (
+                _normalise(editor, one)
+                or _grouped(editor, one)
+                or _weight(editor, one)
+                or _bias(editor, one)
+            )
         drop_dead(editor)
 
 
@@ -143,14 +150,58 @@ def _centred(uses: Uses, x: Operand, axis: int) -> Operand | None:
     return y
 
 
+def _grouped(editor: Editor, op: OpOp) -> bool:
+    """reshape(instance_norm(reshape(x, [B, G, -1]), 1, 0), the dimensions of x): group_norm(x)"""
+    uses = editor.uses
+    norm = None
+    if kind(op) == "reshape":
+        norm = uses.definition(op.inputs.data[0], "instance_norm")
+    parts = None if norm is None else uses.definition(norm.inputs.data[0], "reshape")
+    if norm is None or parts is None:
+        return False
+    (x,), (_, *affine) = parts.inputs.data, norm.inputs.data
+    dims, inner = uses.dims(x), uses.dims(norm.inputs.data[0])
+    if dims is None or inner is None or inner[0] != dims[0] or not inner[1].constant:
+        return False
+    if uses.dims(op.outputs.data[0]) != dims or not uses.stable(x):
+        return False
+    if any(uses.number(one) != number for one, number in zip(affine, (1, 0))):
+        return False
+    settings = {"groups": inner[1].constant, "eps": settings_of(norm)["eps"]}
+    return editor.redefine(op, "group_norm", [x], settings) is not None
+
+
 def _weight(editor: Editor, op: OpOp) -> bool:
     """norm(x) * w: norm(x, w)"""
-    return _absorb(editor, op, "mul", ("rms_norm", "layer_norm"), 1)
+    plain = _absorb(editor, op, "mul", ("rms_norm", "layer_norm"), 1)
+    return plain or _by_channel(editor, op, "mul", 1)
 
 
 def _bias(editor: Editor, op: OpOp) -> bool:
     """layer_norm(x, w) + b: layer_norm(x, w, b)"""
-    return _absorb(editor, op, "add", ("layer_norm",), 2)
+    return _absorb(editor, op, "add", ("layer_norm",), 2) or _by_channel(editor, op, "add", 2)
+
+
+def _by_channel(editor: Editor, op: OpOp, name: str, count: int) -> bool:
+    """group_norm(x) * w, w of `[C, 1, …]`: group_norm(x, w of `[C]`); and + b behind a weight"""
+    if kind(op) != name or len(op.inputs.data) != 2:
+        return False
+    uses = editor.uses
+    for normed, other in either(op):
+        norm = uses.definition(normed, "group_norm")
+        if norm is None or len(norm.inputs.data) != count or not uses.read_once(normed):
+            continue
+        dims, spec = uses.dims(norm.inputs.data[0]), uses.spec(other)
+        if dims is None or spec is None or not isinstance(other, RefAttr):
+            continue
+        content, wanted = uses.content(other), [dims[1].constant, *[1] * (len(dims) - 2)]
+        if content is None or [one.constant for one in spec.dims] != wanted:
+            continue
+        vector = editor.constant(content.reshape(-1), spec.dtype, other.variable.data)
+        operands = [*norm.inputs, vector]
+        if editor.redefine(op, "group_norm", operands, written_settings(norm)) is not None:
+            return True
+    return False
 
 
 def _absorb(editor: Editor, op: OpOp, name: str, norms: tuple[str, ...], count: int) -> bool:

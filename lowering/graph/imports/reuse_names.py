@@ -18,6 +18,7 @@ from openinfer.dialects.graph import (
     AwaitOp,
     BlockOp,
     CacheReadOp,
+    CallOp,
     LoopOp,
     OpOp,
     ReturnOp,
@@ -202,8 +203,9 @@ class _Names:
             for op, _ in self.statements
             if isinstance(op, TransferOp) and op.source.variable.data in self.fixed
         }
+        called: set[str] = set()
         for op, behind in self.statements:
-            if not isinstance(op, OpOp) or not _changes_a_value(op):
+            if not isinstance(op, OpOp | CallOp) or not _changes_a_value(op):
                 continue
             result = op.outputs.data[0].variable.data
             if result not in self.types:
@@ -215,6 +217,10 @@ class _Names:
                 for ref in op.reads()
                 if ref.variable.data in self.types and self.root(ref.variable.data) not in needed
             ]
+            if isinstance(op, CallOp):
+                # What blocks make of one another's results is one value on its way.
+                ending = [name for name in ending if name in called]
+                called.add(result)
             ending.sort(key=lambda name: self.root(name) not in carried)
             for name in ending:
                 kept = name in copied or self.root(name) in self.fixed
@@ -235,8 +241,10 @@ def _is_called(block: BlockOp) -> bool:
     return not any(isinstance(op, AwaitOp | YieldOp) for op in block.walk())
 
 
-def _changes_a_value(op: OpOp) -> bool:
+def _changes_a_value(op: OpOp | CallOp) -> bool:
     """Whether an op makes another state of its operand, such as a sum, rather than another thing."""
+    if isinstance(op, CallOp):
+        return len(op.outputs.data) == 1
     spec = opset.find(op.op_name.data)
     one = len(op.outputs.data) == 1
     return one and spec is not None and (spec.inplace or spec.family in _STATES)
@@ -246,7 +254,7 @@ def _named_aside(op: Operation) -> set[str]:
     """Names that an op uses otherwise than as operands and results."""
     operands: set[str] = set()
     match op:
-        case OpOp():
+        case OpOp() | CallOp():
             operands = {ref.variable.data for ref in op.reads() if not ref.indices.data}
         case TransferOp() | CacheReadOp():
             operands = {ref.variable.data for ref in op.reads() if not ref.indices.data}
@@ -255,7 +263,7 @@ def _named_aside(op: Operation) -> set[str]:
         case _:
             pass
     others = read_names(op) - operands
-    if isinstance(op, OpOp):
+    if isinstance(op, OpOp | CallOp):
         # A name may be an operand and a setting.
         copied = op.clone()
         copied.properties["inputs"] = op.inputs.__class__([])

@@ -35,13 +35,15 @@ _SHORT = {
     "_": "",
 }
 _NORM = re.compile(r"layer_?norm|rms_?norm", re.IGNORECASE)
+_UNIT = re.compile(r"(Re|Ge|Si|Se|Ce|E)LU")
+"""Activations in the names of classes: one word."""
 _OTHERS = ("inf", "nan", "true", "false", *DTYPES)
 """Words that settings and operands mean something else by."""
 
 
 def component(text: str) -> str:
     """A part of a module's path as a word: `LayerNorm` is `norm`, `input_layernorm` is `input_norm`."""
-    word = _NORM.sub("norm", text)
+    word = _UNIT.sub(lambda found: found.group().capitalize(), _NORM.sub("norm", text))
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
     word = re.sub(r"[^a-z0-9_]+", "_", word).strip("_")
     return word or "v"
@@ -87,3 +89,9 @@ def short(variable: str) -> str:
     """What the source calls a value, the longest of the usual names shortened."""
     name = _SHORT.get(variable, variable)
     return safe(name) if name else ""
+
+
+def op_word(name: str) -> str:
+    """An op in the name of a block: `conv` of `conv2d`, `bn` of `batch_norm`, `norm` of others."""
+    word = re.sub(r"\d+d$", "", name)
+    return {"batch_norm": "bn", "layer_norm": "norm", "rms_norm": "norm"}.get(word, word)

@@ -68,6 +68,8 @@ from openinfer.lowering.vulkan.schedules.workgroup import (
 
 BUSY = 100
 """Workgroups that keep a device busy."""
+ONE_ROUND = 128
+"""Keys that eight subgroups with 16 keys each, or four with 32, have all at once."""
 FOUR = VectorType(f32, [4])
 EIGHT = VectorType(f16, [LANES])
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
@@ -152,6 +154,9 @@ def shape_of(b: LoopBuilder, op: AttentionOp) -> Shape | None:
         found = [Shape(4, 1, count, size) for count in (64, 32, 16)]
     else:
         found = [Shape(1, 8, 16, size)]
+        if 0 < keys <= ONE_ROUND:
+            # Fewer subgroups join fewer results: 3.42 us instead of 3.47 for 12 heads of 128 keys.
+            found.insert(0, Shape(1, 4, 32, size))
         found += [Shape(1, along, count, size) for along in (4, 2) for count in (32, 16)]
         # Each subgroup is to have keys.
         found = [s for s in found if keys == DYNAMIC_INDEX or s.round - s.keys < keys]

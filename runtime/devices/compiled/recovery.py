@@ -158,4 +158,4 @@ class Recovery:
 
 def _node_text(row: NodeRow) -> str:
     place = f"{row.file}:{row.line}:{row.column}: " if row.file else ""
-    return f"{place}node {row.index} in block {row.block}: {row.text}"
+    return f"{place}node {row.index} in {row.around}: {row.text}"

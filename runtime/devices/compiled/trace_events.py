@@ -491,5 +491,6 @@ def node_event(
         places=tuple(place for part in group if (place := _place(part)) is not None),
         kernel=kernel,
         scope=row.scope,
+        calls=tuple(row.calls),
         step=step,
     )

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from ctypes import string_at
-from dataclasses import dataclass
 from typing import Any
 
 from openinfer.runtime.cache import About, Cache, cache_key
@@ -15,6 +14,7 @@ from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.program import OBJECT
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.target import TargetDescription
 from openinfer.runtime.version import openinfer_version, source_fingerprint
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +92,7 @@ class CpuProgram(LoadedProgram):
         """What is left to do for weights that are copied or laid out."""
         self.weights = [self._weight(row) for row in manifest.weights]
         moved = [row for row in manifest.weights if row.prepare is not None or len(row.sources) > 1]
-        _do_all(self._moves, sum(row.held for row in moved))
+        do_all(self._moves, sum(row.held for row in moved))
         self._moves.clear()
         self.guard = self.package.guard() if self.mapped_bytes and self.package else None
 
@@ -197,7 +199,7 @@ def _is_finite(values: AnyArray) -> bool:
     return bool((values.view(np.uint16) & 0x7C00 != 0x7C00).all())
 
 
-def _do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:
+def do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:
     """Moves weights that become so many bytes, on all processors where that pays: native code, and NumPy's,
     lets other threads run."""
     workers = min(len(moves), available_cpus())
@@ -205,8 +207,30 @@ def _do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:
         for move in moves:
             move()
         return
-    from concurrent.futures import ThreadPoolExecutor
+    waiting = deque(moves)
+    failures: list[BaseException] = []
 
-    with ThreadPoolExecutor(workers) as pool:
-        for done in [pool.submit(move) for move in moves]:
-            done.result()
+    def work() -> None:
+        while waiting and not failures:
+            try:
+                move = waiting.popleft()
+            except IndexError:  # Another thread was first.
+                return
+            try:
+                move()
+            except BaseException as error:
+                failures.append(error)
+
+    threads: list[Thread] = []
+    for _ in range(workers - 1):
+        thread = Thread(target=work, name="openinfer-weights")
+        try:
+            thread.start()
+        except RuntimeError:  # There are no threads left.
+            break
+        threads.append(thread)
+    work()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]

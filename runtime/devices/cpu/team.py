@@ -1,6 +1,6 @@
 """The threads of an executor: started when they are first needed, asleep when they are not.
 
-The protocol is in `lowering/cpu/team.mlir`. A worker enters native code once and stays there; Python
+The protocol is in `lowering/cpu/team.ll`. A worker enters native code once and stays there; Python
 only starts it, keeps what it may still look at, and tells it to stop.
 """
 

@@ -19,7 +19,7 @@ from fuzzing.resume import resuming
 from fuzzing.runs import STATE_LIMIT, Make, Seen, seen_calls, seen_steps, simulated
 from fuzzing.tree import Program
 from fuzzing.ways import Variant
-from openinfer.compiler import pipeline
+from openinfer.compiler import passes
 from openinfer.compiler.api import compile as compile_program
 from openinfer.runtime.devices.cpu import codegen, compilation
 from openinfer.runtime.devices.cpu.native_call import INTERRUPTED, OBSERVER
@@ -246,13 +246,13 @@ def foreign(program: Compiled) -> bool:
 @contextmanager
 def _verified(on: bool) -> Generator[None]:
     """Whether the IR is verified between phases, which takes a third of the time: once is enough."""
-    checked = pipeline.check_module
+    checked = passes.check_module
     if not on:
-        pipeline.check_module = lambda module: None
+        passes.check_module = lambda module: None
     try:
         yield
     finally:
-        pipeline.check_module = checked
+        passes.check_module = checked
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import random
 import resource
 import struct
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from test_oinf_fuzz import FIELDS, gguf_sample, oinf_sample, old_oinf_sample, re
 from test_parser_fuzz import Grower, check_text, damage, noise
 
 import openinfer as oi
+from fuzzing import damaged_onnx, damaged_pt2
 from fuzzing.generate import generate
 from fuzzing.isolate import isolated
 from fuzzing.mend import mend
@@ -66,12 +68,18 @@ class Damaged:
         return "\n".join(lines) + "\n"
 
 
-def fuzz_damage(kind: str, first: int, count: int) -> Damaged:
-    """Tries so many cases. A process that dies or hangs is a finding for the case that it was at."""
+def fuzz_damage(kind: str, first: int, count: int | None, seconds: float | None = None) -> Damaged:
+    """Tries so many cases, or as many as fit in that time.
+
+    A process that dies or hangs is a finding for the case that it was at.
+    """
     found = Damaged(kind)
-    seed, end = first, first + count
-    while seed < end:
-        stop = min(seed + BATCH, end)
+    PREPARED.get(kind, _nothing)()
+    seed, begun = first, time.monotonic()
+    while (count is None or seed < first + count) and (
+        seconds is None or time.monotonic() - begun < seconds
+    ):
+        stop = seed + BATCH if count is None else min(seed + BATCH, first + count)
         with _Progress() as progress:
             begin = seed
             work = partial(_batch, kind, begin, stop, progress.path)
@@ -88,6 +96,10 @@ def fuzz_damage(kind: str, first: int, count: int) -> Damaged:
         found.cases += stop - seed
         seed = stop
     return found
+
+
+def _nothing() -> None:
+    pass
 
 
 class _Progress:
@@ -368,4 +380,10 @@ KINDS: dict[str, Callable[[int, Path], bool]] = {
     "json": _json,
     "state": _state,
     "oip": _oip,
+    "onnx": damaged_onnx.check,
+    "pt2": damaged_pt2.check,
 }
+PREPARED = {"onnx": damaged_onnx.prepare, "pt2": damaged_pt2.prepare}
+"""What processes of a kind share, made before they fork."""
+NEEDED = {"onnx": "onnx", "pt2": "torch"}
+"""Libraries that a kind needs, beside those of all tests."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fuzzing.ops_elements import is_float, is_integer
-from fuzzing.pool import HINTS, Index, Pool, Var
+from fuzzing.pool import HINTS, RUNTIME, Index, Pool, Var
 from fuzzing.tree import Block
 
 Body = Callable[[Pool, int], None]
@@ -116,6 +118,72 @@ def _called(g: Pool, draw: Body) -> str:
     hints = f" with {{ {g.pick(HINTS)} }}" if g.maybe(0.05) else ""
     g.blocks.append(Block(name, nodes, hints=hints))
     return name
+
+
+def call(g: Pool, draw: Body) -> None:
+    """A block with parameters, which is called once or twice: with a value, a number and a tensor's name."""
+    given = g.some(_can_be_given)
+    if given is None:
+        return
+    again = g.readable(
+        lambda v: _can_be_given(v) and v.dtype == given.dtype and v.rank == given.rank
+    )
+    name, parameter, number = g.fresh("part"), g.fresh("p"), g.fresh("p")
+    outer = g.loops, list(g.vars), g.block, dict(g.texts)
+    value = Var(parameter, given.dtype, given.dims, "dynamic")
+    g.loops, g.block, g.texts = [], name, {}
+    g.vars = [*(v for v in g.vars if v.memory != "temporary"), value]
+    block = Block(name, [])
+    scaled = given.dtype == "f32" and given.rank > 0
+    with g.body() as nodes:
+        if scaled:
+            first = g.assign("f32", given.dims)
+            assert first is not None
+            g.emit(f"op mul({parameter}, {number}_w) >> {first.name};")
+            g.emit(f"op add({first.name}, {number}) >> {first.name};")
+        draw(g, g.chance.randint(1, 4))
+    block.nodes = nodes
+    made = [v for v in g.vars if v.memory == "temporary"]
+    results = g.chance.sample(made, min(len(made), g.pick([0, 1, 1, 1, 2])))
+    if made and g.maybe(0.1):
+        results.append(value)  # a parameter may be a result
+    g.loops, g.block, g.texts = outer[0], outer[2], outer[3]
+    shared = [v for v in g.vars if v.memory not in ("temporary", "dynamic")]
+    g.vars = [*outer[1], *(v for v in (*shared, *g.inputs) if v not in outer[1])]
+    block.parameters = f"({parameter})"
+    if scaled:
+        block.parameters = f"({parameter}, {number}_path, {number}=0.5)"
+        block.constants = f'{number}_w: f32[_] @ref("{{{number}_path}}.w");'
+    block.end = f"return {', '.join(v.name for v in results)};" if results else "return;"
+    g.blocks.append(block)
+    for operand in [given, *([g.pick(again)] if g.maybe(0.5) else [])]:
+        arguments = [operand.name]
+        if scaled:
+            tensor = f"{number}.{g.pick(['a', 'b'])}"
+            g.content.tensors[f"{tensor}.w"] = np.array([g.pick([0.5, 2.0, -1.0])], np.float32)
+            arguments.append(f'"{tensor}"')
+            if g.maybe(0.5):
+                arguments.append(f"{number}={g.pick(['1.0', '-0.25'])}")
+        _called_with(g, name, arguments, results, same=operand is given)
+
+
+def _can_be_given(v: Var) -> bool:
+    return v.role == "" and v.memory != "literal"
+
+
+def _called_with(g: Pool, name: str, given: list[str], results: list[Var], *, same: bool) -> None:
+    """A call; with another operand, nobody knows the sizes of its results."""
+    targets: list[Var] = []
+    for result in results:
+        known = {name for dim in result.dims for name in dim.names} <= set(RUNTIME)
+        dims = result.dims if same and known else tuple(g.token() for _ in result.dims)
+        old = g.place(Var("", result.dtype, dims, "temporary").spec) if g.maybe(0.3) else None
+        if old is None or old in targets or old.dtype != result.dtype:
+            old = Var(g.fresh("r"), result.dtype, dims, "temporary")
+            g.vars.append(old)
+        targets.append(old)
+    shown = ", ".join(v.name for v in targets)
+    g.emit(f"{f'{shown} = ' if targets else ''}branch {name}({', '.join(given)});")
 
 
 def exchange(g: Pool, draw: Body) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fuzzing import ops_elements, ops_shapes, ops_structured
 from fuzzing.caches import cache_statement, declare_state
-from fuzzing.flow import branch, exchange, loop, plain, scope
+from fuzzing.flow import branch, call, exchange, loop, plain, scope
 from fuzzing.ops_elements import Rule
 from fuzzing.pool import Pool, Var
 from fuzzing.tree import Block, Declaration, Program, Step
@@ -63,6 +63,8 @@ class _Generator:
         self.forms = frozenset(name for name, p in forms.items() if g.maybe(p))
         self.flow = {name for name, p in (("loop", 0.7), ("branch", 0.45), ("exchange", 0.25),
                                           ("scope", 0.2), ("plain", 0.6)) if g.maybe(p)}  # fmt: skip
+        if g.seed % 5 == 2:
+            self.flow.add("call")
 
     def _ops(self) -> list[str]:
         """The ops of this program: all simple ones, and some of each family."""
@@ -88,10 +90,12 @@ class _Generator:
 
     def statement(self, g: Pool) -> None:
         flow = self.flow if g.depth < 3 else self.flow & {"plain"}
+        if g.block.startswith("part"):
+            flow = flow - {"branch", "exchange", "call"}  # plain blocks do not see its temporaries
         choices: list[str] = ["op"] * 8
         choices += ["cache"] * (5 if "state" in self.forms else 0)
         for name, weight in (("loop", 2), ("branch", 1), ("exchange", 1), ("scope", 1),
-                             ("plain", 1)):  # fmt: skip
+                             ("plain", 1), ("call", 2)):  # fmt: skip
             if name in flow:
                 choices += [name] * weight
         match g.pick(choices):
@@ -108,6 +112,8 @@ class _Generator:
                 exchange(g, self.statements)
             case "scope":
                 scope(g, self.statements)
+            case "call":
+                call(g, self.statements)
             case _:
                 plain(g)
 
@@ -267,6 +273,7 @@ _FORMS = {
     "return in a loop": r"\n {8,}return;",
     "branch": r"branch \w+ \w+ \w+;",
     "branch without condition": r"branch \w+;",
+    "block with parameters": r"= branch \w+\(",
     "scope": r"scope ",
     "hints": r" with \{",
     "barrier": r"barrier;",

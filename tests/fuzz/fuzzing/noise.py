@@ -153,10 +153,10 @@ def noisy(
                 bounds = plain([_magnitude(a) for a in moved], kinds, wider)
             else:
                 bounds = [np.full(a.shape, np.inf) for a in found]
-            found = [_unsure(a, b, random, one_kind) for a, b in zip(found, bounds)]
+            found = [_unsure(a, b, random, one_kind, wide) for a, b in zip(found, bounds)]
         if device and spec.name.startswith("conv") and not np.isfinite(moved[1]).all():
             bounds = [np.where(np.isfinite(a), 0, np.inf) for a in found]
-            found = [_unsure(a, b, random, one_kind) for a, b in zip(found, bounds)]
+            found = [_unsure(a, b, random, one_kind, wide) for a, b in zip(found, bounds)]
         return [_any_nan(_rounded(d, a), random) for a, d in zip(found, out_dtypes)]
 
     interpreter.evaluate = with_errors
@@ -224,12 +224,16 @@ def _magnitude(array: AnyArray) -> AnyArray:
 
 
 def _unsure(
-    array: AnyArray, bound: AnyArray, random: np.random.Generator, one_kind: float | None
+    array: AnyArray,
+    bound: AnyArray,
+    random: np.random.Generator,
+    one_kind: float | None,
+    wide: str,
 ) -> AnyArray:
     """`one_kind`, or anything at times, where what is computed on the way may leave the range of its
-    dtype: in one order it is infinite, and then NaN once it meets another infinity or a zero; in
+    dtype, `wide`: in one order it is infinite, and then NaN once it meets another infinity or a zero; in
     another it stays."""
-    limit = 1e307 if array.dtype == np.float64 else 1e37
+    limit = 1e307 if array.dtype == np.float64 and wide == "f64" else 1e37
     with np.errstate(all="ignore"):
         leaves = ~(np.abs(bound) < limit)
     if one_kind is not None:

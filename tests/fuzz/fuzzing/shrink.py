@@ -160,12 +160,12 @@ def _drop_block(program: Program, name: str) -> bool:
     """Without a block and without the branches that call it."""
     program.blocks = [b for b in program.blocks if b.name != name]
     for nodes in program.bodies():
-        nodes[:] = [n for n in nodes if not (n.text.startswith("branch") and _names(n, name))]
+        nodes[:] = [n for n in nodes if not _calls(n, name)]
     return True
 
 
-def _names(node: Node, name: str) -> bool:
-    return name in node.text.rstrip(";").split()
+def _calls(node: Node, name: str) -> bool:
+    return re.search(rf"(^|= )branch\b.*\b{name}\b", node.text) is not None
 
 
 def _all_nodes(program: Program) -> list[tuple[list[Node], Node]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import openinfer as oi
@@ -43,10 +43,13 @@ class Block:
     begin: str | None = None
     """The `await` of a consumer."""
     hints: str = ""
+    parameters: str = ""
+    """`(p, k=0.5)`."""
+    constants: str = ""
+    """The declarations of a block with parameters."""
 
     def copy(self) -> Block:
-        nodes = [n.copy() for n in self.nodes]
-        return Block(self.name, nodes, self.end, self.begin, self.hints)
+        return replace(self, nodes=[n.copy() for n in self.nodes])
 
 
 @dataclass
@@ -108,7 +111,9 @@ class Program:
                     yield f"    {declaration.text};", declaration
                 yield "}", None
         for block in self.blocks:
-            yield f"block {block.name}{block.hints} {{", block
+            yield f"block {block.name}{block.parameters}{block.hints} {{", block
+            if block.constants:
+                yield f"    constant {{ {block.constants} }}", block
             if block.begin is not None:
                 yield f"    {block.begin}", block
             for node in block.nodes:

@@ -88,3 +88,50 @@ graph.block entry {
   graph.op mul(n3, w) -> (y)
   graph.return (y, n, n2)
 }
+// -----
+// Groups of channels as instances of their own, with weight and bias of the channels behind them.
+// CHECK: graph.variable w_2 constant f32 [8] {ref = "w_2"}
+// CHECK: graph.variable b_2 constant f32 [8] {ref = "b_2"}
+// CHECK: graph.op group_norm(x, w_2, b_2) -> (y) settings {groups = 4 : i64, eps = 1.000000e-05 : f64}
+// CHECK-NEXT: graph.return
+graph.variable x dynamic f32 [2, 8, 5, 5]
+graph.variable one constant f32 [4] {init = 1.0}
+graph.variable zero constant f32 [4] {init = 0.0}
+graph.variable w constant f32 [8, 1, 1] {init = 2.0}
+graph.variable b constant f32 [8, 1, 1] {init = 3.0}
+graph.block entry {
+  graph.assign g f32 [2, 4, 50]
+  graph.assign n f32 [2, 4, 50]
+  graph.assign t f32 [2, 8, 5, 5]
+  graph.assign s f32 [2, 8, 5, 5]
+  graph.assign y f32 [2, 8, 5, 5]
+  graph.op reshape(x) -> (g) settings {shape = [2, 4, 50]}
+  graph.op instance_norm(g, one, zero) -> (n)
+  graph.op reshape(n) -> (t) settings {shape = [2, 8, 5, 5]}
+  graph.op mul(t, w) -> (s)
+  graph.op add(s, b) -> (y)
+  graph.return (y)
+}
+// -----
+// Weights that differ from group to group, and groups across instances, stay.
+// CHECK: graph.op instance_norm(g, w, zero) -> (n)
+// CHECK: graph.op instance_norm(k, one, zero) -> (m)
+graph.variable x dynamic f32 [2, 8, 5, 5]
+graph.variable one constant f32 [4] {init = 1.0}
+graph.variable zero constant f32 [4] {init = 0.0}
+graph.variable w constant f32 [4] {ref = "w"}
+graph.block entry {
+  graph.assign g f32 [2, 4, 50]
+  graph.assign n f32 [2, 4, 50]
+  graph.assign y f32 [2, 8, 5, 5]
+  graph.assign k f32 [1, 4, 100]
+  graph.assign m f32 [1, 4, 100]
+  graph.assign z f32 [2, 8, 5, 5]
+  graph.op reshape(x) -> (g) settings {shape = [2, 4, 50]}
+  graph.op instance_norm(g, w, zero) -> (n)
+  graph.op reshape(n) -> (y) settings {shape = [2, 8, 5, 5]}
+  graph.op reshape(x) -> (k) settings {shape = [1, 4, 100]}
+  graph.op instance_norm(k, one, zero) -> (m)
+  graph.op reshape(m) -> (z) settings {shape = [2, 8, 5, 5]}
+  graph.return (y, z)
+}
