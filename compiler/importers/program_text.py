@@ -162,6 +162,21 @@ def _reads_the_same(module: ModuleOp, first: str, second: str, package: Package 
     return same_program(read[0], read[1])
 
 
+def reads_as(module: ModuleOp, text: str, package: Package) -> bool:
+    """Whether a text means what a module does that has no names yet."""
+    parsed = parse_text(text).module
+    if parsed is None:
+        return False
+    try:
+        parsed = with_types(parsed, package, package.sizes)
+    except ProgramError:
+        return False
+    if parsed.body.block.first_op is not None:
+        sizes = [PackageSizeOp(name, value) for name, value in package.sizes.items()]
+        parsed.body.block.insert_ops_before(sizes, parsed.body.block.first_op)
+    return same_program(module, parsed)
+
+
 # Types that go without saying
 
 

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from openinfer.compiler.api import Graph
 from openinfer.compiler.importers.graph_writer import Imported
-from openinfer.compiler.importers.program_text import program_text
+from openinfer.compiler.importers.program_text import program_text, reads_as
 from openinfer.compiler.importers.report import Report, Step
 from openinfer.compiler.registry import PASSES, load, make_context
 from openinfer.dialects.graph import (
@@ -88,9 +88,11 @@ def readable(
         if roll:
             _apply(BLOCKS, module, context, report)
         text, package = _named(module, imported, context, report, comments, heading)
-        if _blocks_may_be_longer(plain, module):
+        called = any(isinstance(op, CallOp) for op in module.walk())
+        wrong = called and not reads_as(plain, text, package)
+        if wrong or (called and _blocks_may_be_longer(plain, module)):
             other = _named(plain, imported, context, without, comments, heading)
-            if other[0].count("\n") < text.count("\n") + _SHORTER:
+            if wrong or other[0].count("\n") < text.count("\n") + _SHORTER:
                 (text, package), module, report = other, plain, without
     _count(report, text, module, package)
     graph = Graph(text, f"{imported.source or 'imported'}.oi")
@@ -100,8 +102,6 @@ def readable(
 
 def _blocks_may_be_longer(plain: ModuleOp, module: ModuleOp) -> bool:
     """Whether it takes both texts to know that blocks make one shorter: ops may be operands in the other."""
-    if not any(isinstance(op, CallOp) for op in module.walk()):
-        return False
     before, after = (
         sum(_is_statement(op) or isinstance(op, VariableOp) for op in one.walk())
         for one in (plain, module)

@@ -14,6 +14,7 @@ from openinfer.compiler.frontend import parse_text
 from openinfer.compiler.frontend.layout import formatted
 from openinfer.compiler.frontend.printer import print_program
 from openinfer.compiler.importers.graph_writer import GraphWriter, Imported, Value
+from openinfer.compiler.importers.program_text import reads_as
 from openinfer.compiler.importers.readable import readable
 from openinfer.dialects.graph import OpOp
 from openinfer.lowering.graph.imports.meaning import same_program
@@ -182,11 +183,14 @@ def test_the_text_reads_well() -> None:
 
 
 def test_a_text_with_blocks_is_read_as_it_was_written() -> None:
-    graph, _, _ = readable(stages())
-    again = oi.graph(str(graph))
-    assert same_program(graph.module, again.module)
-    changed = oi.graph(str(graph).replace('basic_block(layer3, "', 'basic_block(layer2, "'))
-    assert not same_program(graph.module, changed.module)
+    imported = stages()
+    graph, package, _ = readable(imported)
+    text = str(graph)
+    assert same_program(graph.module, oi.graph(text).module)
+    assert reads_as(imported.module, text, package)
+    changed = text.replace('basic_block(layer3, "', 'basic_block(layer2, "')
+    assert changed != text
+    assert not reads_as(imported.module, changed, package)
 
 
 def test_what_saves_little_is_no_block() -> None:
