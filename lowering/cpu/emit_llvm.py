@@ -146,7 +146,9 @@ class Texts:
         called = sorted({name for f in group for name in _callees(f)} - own)
         outside = [f for f in map(known.get, called) if f is not None]
         self._exported.update(f.sym_name.data for f in outside if _is_hidden(f))
-        text = _text(_Parts([], outside, group), self._target, self._symbols, own)
+        # Equal kernels have one symbol, which is declared once.
+        symbols = {self._symbols.get(f.sym_name.data, f.sym_name.data): f for f in outside}
+        text = _text(_Parts([], [*symbols.values()], group), self._target, self._symbols, own)
         name = f"{_SMALL}.{sha256(text.encode()).hexdigest()[:20]}"
         return LlvmModule(name + OBJECT, _SMALL, text, passes_for(group))
 

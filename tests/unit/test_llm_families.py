@@ -117,6 +117,16 @@ def test_keys_and_values_in_blocks(
     assert 1e-4 < error < 2e-2
 
 
+def test_experts_beside_rows_in_eight_bits(tmp_path: Path) -> None:
+    """Rows of two products are rounded by equal kernels, which small kernels of one text call."""
+    model = Model(tmp_path / "m.gguf", SHAPES["mixtral"], [KINDS.Q8_0])
+    with oi.Engine(model.path, cache="f32", context=64) as engine:
+        found = engine.logits(OTHER)
+    wanted = model.logits(OTHER)
+    error = np.abs(found - wanted).max() / np.abs(wanted).max()
+    assert 1e-4 < error < 5e-2
+
+
 def test_every_family_is_tested() -> None:
     assert {SHAPES[name].architecture for name in TESTED} | {"mixtral"} == set(FAMILIES)
     assert "mixtral" in TESTED
