@@ -17,8 +17,10 @@ constant { w(l): f32[4, 4] @pattern("layer.{l}.w"); b(l, m): f32[4] @pattern("b.
 block entry {
     h = op mul(x, 1.0);
 """
-TENSORS = {f"layer.{n}.w": np.full((4, 4), n, np.float32) for n in (1, 2, 3)}
-TENSORS |= {f"b.{m}.{n}": np.full(4, 10 * m + n, np.float32) for m in (2, 3) for n in (1, 2, 3)}
+TENSORS = {
+    **{f"layer.{n}.w": np.full((4, 4), n, np.float32) for n in (1, 2, 3)},
+    **{f"b.{m}.{n}": np.full(4, 10 * m + n, np.float32) for m in (2, 3) for n in (1, 2, 3)},
+}
 INPUTS = {"x": np.ones((2, 4), np.float32), "k": np.int32(2)}
 
 
