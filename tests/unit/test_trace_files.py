@@ -28,7 +28,7 @@ block entry {
 """
 FIELDS = [
     "block_name", "node_index", "node_uuid", "kind", "params", "output", "micros", "shapes",
-    "dtypes", "settings", "op", "text", "nodes", "indices", "places", "kernel", "scope",
+    "dtypes", "settings", "op", "text", "nodes", "indices", "places", "kernel", "scope", "calls",
     "location", "step", "start_ns", "lane",
 ]  # fmt: skip
 
