@@ -1,22 +1,25 @@
-"""PyTorch and what its models come from; skips where they are missing.
-
-torchvision is looked for when a model of it is built: the rest of the zoo does without.
-"""
+"""PyTorch and what its models come from; skips where they are missing, torchvision when it is asked for."""
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch: scripts/install-extras.sh")
-# A torchvision that was built for another torch lacks its compiled ops, which no model of the zoo calls.
 _ops: Any = torch.library.Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):
-    try:
+try:
+    import_module("torchvision")
+except ImportError:
+    pass
+except RuntimeError:
+    # It was built for another torch and lacks its compiled ops, which no model of the zoo calls.
+    for _name in ("nms", "qnms"):
         _ops.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    except RuntimeError:
-        pass  # It is there.
+    for _name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[_name]
 transformers: Any = pytest.importorskip("transformers", reason="needs transformers")
 transformers.logging.set_verbosity_error()
 
