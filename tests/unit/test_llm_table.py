@@ -1,4 +1,4 @@
-"""What `scripts/families.py` measures: the oracle beside transformers, and a row of its table."""
+"""`docs/families.md`: what is measured, and that the page has every row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 import llm_hub
 import pytest
 from llm_models import KINDS, SHAPES, Model
-from llm_table import PROMPT, TOKENS, TRANSFORMERS, Row, measured, off
+from llm_table import HEAD, PROMPT, TOKENS, TRANSFORMERS, TYPES, Row, measured, off
+
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -32,3 +34,17 @@ def test_what_is_wrong_is_said() -> None:
     assert row.wrong() == ["compiled 2.0e-05 > 1e-05", "token 3 is not float64's"]
     assert row.cells()[-1] == "float64 to 3"
     assert Row("qwen2", "F32", {"llama.cpp": 5e-4}).wrong() == ["llama.cpp 5.0e-04 > 3e-06"]
+
+
+def test_the_page_has_every_row() -> None:
+    lines = [
+        line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if "| " in line
+    ]
+    assert lines[0] == list(HEAD)
+    rows = [(line[0], line[1]) for line in lines[2:]]
+    assert rows == [(name, kind) for name in SHAPES for kind in TYPES]
+    for model, kind, *cells, greedy in lines[2:]:
+        errors = {c: float(cell) for c, cell in zip(HEAD[2:], cells) if cell.strip()}
+        assert {"compiled", "simulator", "llama.cpp"} <= set(errors)
+        assert Row(model, kind, errors).wrong() == []
+        assert greedy in ("float64", "float64, transformers", "float64, llama.cpp, transformers")
