@@ -96,8 +96,9 @@ llama.cpp rounds rows to eight bits, as our precision `q8` does; for gemma and g
 in f16. There it is not exact, and its greedy tokens are not compared. The last column says who
 would choose the same {TOKENS} tokens as the compiled program.
 
-Of models with experts the router's weights are random, too: its scores are often near a tie, and rows in eight bits then
-go to another expert, with us and with llama.cpp (Mixtral in Q8_0, `q8`: one of 104 tokens, the others are at most 0.025 off).
+Of models with experts the router's weights are random, too: its scores are often near a tie, and rows in
+eight bits then go to another expert, with us and with llama.cpp. Of a Mixtral in Q8_0 with `q8` that is one
+of 104 tokens; the others are at most 0.025 off.
 
 {chr(10).join(table)}
 

@@ -26,8 +26,8 @@ GELU = {"gemma2": 1e-3, "gemma3": 1e-3, "gpt2": 1e-3}
 TRANSFORMERS = 5e-6
 """The same for transformers, in f32."""
 EXPERTS = 0.6
-"""Of rows in eight bits: a token whose router is near a tie goes to other experts. In a Mixtral in Q8_0 that is
-one of 104 tokens, 0.27 off; all others are at most 0.025 off."""
+"""Of rows in eight bits: a token whose router is near a tie goes to other experts. In a Mixtral in Q8_0 that
+is one of 104 tokens, 0.27 off; all others are at most 0.025 off."""
 HEAD = (
     *("model", "weights", "compiled", "simulator", "compiled, q8", "llama.cpp", "transformers"),
     *("compiled to llama.cpp", "compiled to transformers", f"{TOKENS} greedy tokens as"),
