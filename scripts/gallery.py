@@ -23,7 +23,7 @@ from openinfer.compiler.importers.report import Report
 from openinfer.compiler.importers.torch.export import import_module
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/gallery.md"
-SHOWN = ("MiniLM", "Llama", "ViT")
+SHOWN = ("MiniLM", "Llama", "ViT", "ResNet-18")
 """Models whose text stands in the page."""
 Model = tuple[nn.Module, tuple[Tensor, ...], dict[str, tuple[str | None, ...]]]
 _DEFINED: list[torch.library.Library] = []

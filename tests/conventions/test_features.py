@@ -12,8 +12,8 @@ from source_tree import REPOSITORY, headings
 from openinfer.compiler.features_page import Feature, features_page, read_features
 
 DOCS = REPOSITORY / "docs"
-LATER = (6, 7, 85, *range(87, 93), 99)
-"""What belongs to Vulkan, the synthesizer, and layouts or quantisation inside of the package."""
+LATER = (6, 7, 87, 88, *range(90, 93))
+"""What belongs to analyzer, synthesizer and descriptions of devices, and layouts or state in the package."""
 CHAPTERS = read_features((DOCS / "features.toml").read_text(encoding="utf-8"))
 FEATURES = [feature for chapter in CHAPTERS for feature in chapter.features]
 
