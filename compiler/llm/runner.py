@@ -278,12 +278,12 @@ def check_contract(executor: BaseExecutor) -> None:
         wrong = f"asks for {', '.join(strange)}, which no engine gives"
     elif LOGITS not in executor.results:
         wrong = f"does not return `{LOGITS}`"
-    elif len(executor.variables[LOGITS].dims) != 2:
-        wrong = f"returns {executor.variables[LOGITS].text}, which is no row for each token"
     else:
         for info in dynamic:
             if info.dtype not in _INTEGERS or len(info.dims) != 1:
                 wrong = f"declares {info.text}, which is no list of i32 or i64"
+        if wrong is None and len(executor.variables[LOGITS].dims) != 2:
+            wrong = f"returns {executor.variables[LOGITS].text}, which is no row for each token"
     if wrong is not None:
         raise UnsupportedError(
             "OI0794",

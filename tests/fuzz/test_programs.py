@@ -43,7 +43,7 @@ def test_all_ways_of_running_a_program_agree(chunk: int) -> None:
 
 
 def test_the_seeds_try_every_way() -> None:
-    ways = [v for n in range(CHUNKS * CHUNK) for v in variants_of(FIRST + n)]
+    ways = [v for n in range(40) for v in variants_of(FIRST + n)]
     tried = {tag.partition(" ")[0] if "without" in tag else tag for v in ways for tag in v.tags}
     assert set(TAGS) <= tried
 
