@@ -129,6 +129,12 @@ def value_advice(value: Value) -> str:
     """What to write for a value that is no operand."""
     if isinstance(value, Literal):
         return "an operand is no string; a setting, `name=value`, may be one"
+    if (
+        isinstance(value, ListValue)
+        and value.items
+        and all(isinstance(i, Name) for i in value.items)
+    ):
+        return "give them one after the other, without the brackets"
     if isinstance(value, ListValue):
         return "declare the values in `constant { … }`, filled from the package, and name it here"
     return "write one number, or let an op compute the value"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
+from openinfer.compiler.frontend.foreign_forms import operator_advice
 from openinfer.compiler.frontend.lexer import Token
 from openinfer.compiler.frontend.parse_calls import CallParser
 from openinfer.compiler.frontend.report import Report
@@ -173,8 +174,9 @@ class FirstEditionParser(CallParser):
         if not (self.at_word("op") and self.ahead().kind == "name"):
             raise self.no_definition(targets[0])
         self.advance()
-        name = self.expect_name("the name of an op")
+        name = self.op_name()
         operands, settings = self.arguments(name)
+        self.no_operator(name)
         hints = self.hints()
         span = self.done(start, "the op")
         return Op(name, operands, settings, tuple(targets), hints, span, defines=True)
@@ -183,11 +185,25 @@ class FirstEditionParser(CallParser):
         name = self.expect_name("a variable")
         return Ref(name, None, name.span)
 
+    def no_operator(self, op: Name) -> None:
+        """Reports `op relu(x) * 2` as what it is."""
+        fix = operator_advice(self.token.text, f"{op.text}(…)")
+        arrow = self.at("<", ">") or (self.at("-") and self.ahead().kind == ">")
+        if fix is not None and not arrow and not self.on_new_line():
+            raise self.fail("OI0110", self.token.span, f"{self.token} behind an op", fix=fix)
+
     def no_definition(self, target: Ref) -> SyntaxStop:
         value, ahead = self.token, self.ahead()
         fix = f"write `{target.name.text} = op NAME(…);`"
+        if self.at_dotted_op():
+            name, call = self.dotted_op()
+            fix = f"write `{target.name.text} = op {call};`"
+            message = f"expected `op` or `cache.read` after `=`, found {value}"
+            return self.fail("OI0123", name.span, message, fix=fix)
         if value.kind == "name" and ahead.kind == "(":
             fix = f"write `{target.name.text} = op {value.text}(…);`"
+        elif advice := operator_advice(ahead.text, value.text):
+            fix = advice
         elif value.kind == "name" and ahead.kind == ";":
             fix = f"write `transfer {value.text} >> {target.name.text};`"
         return self.complain("`op` or `cache.read` after `=`", code="OI0123", fix=fix)

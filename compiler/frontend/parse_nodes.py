@@ -140,6 +140,9 @@ class NodeParser(FirstEditionParser):
             return f"write `{STATEMENTS[word]}`"
         if word == "print":
             return "leave it out: `openinfer debug` shows values"
+        if self.at_dotted_op():
+            _, call = self.dotted_op()
+            return f"an op starts with the word `op`, its name has no dots: `op {call} >> …;`"
         if behind.kind == "(" and (opset.find(word) or foreign_op(word)):
             return f"an op starts with the word `op`: `op {word}(…) >> …;`"
         return None
@@ -255,9 +258,10 @@ class NodeParser(FirstEditionParser):
         return Assign(name, type_, self.done(start, "the assign"))
 
     def op(self, start: Span) -> Node:
-        name = self.expect_name("the name of an op")
+        name = self.op_name()
         operands, settings = self.arguments(name)
         if not self.accept(">>"):
+            self.no_operator(name)
             raise self.complain("`>>` and the output", fix=f"op {name.text}(…) >> OUTPUT;")
         outputs = [self.ref("an output variable")]
         while self.accept(","):

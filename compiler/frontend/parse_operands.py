@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openinfer.compiler.frontend.cursor import SyntaxStop
+from openinfer.compiler.frontend.foreign_forms import LIST, MODULES, operator_advice
 from openinfer.compiler.frontend.named_operands import (
     Argument,
     is_operand,
@@ -21,7 +22,9 @@ class OperandParser(ValueParser):
 
     def arguments(self, op: Name) -> tuple[tuple[Operand, ...], tuple[Setting, ...]]:
         """`(OPERANDS, SETTINGS)`, the operands each at its place."""
-        self.expect("(", f"`(` and the operands after `{op.text}`")
+        self.expect(
+            "(", f"`(` and the operands after `{op.text}`", fix=f"write `op {op.text}(x, …)`"
+        )
         return sort_arguments(op, self.named_arguments(op), self.report)
 
     def named_arguments(self, op: Name) -> list[Argument]:
@@ -44,12 +47,20 @@ class OperandParser(ValueParser):
                     )
                 found.append(Argument(None, operand))
             if not self.accept(",") and not self.at(")", "name"):
-                stop = self.complain("`,` or `)` in the arguments", fix="close them with `)`")
+                stop = self.complain("`,` or `)` in the arguments", fix=self.argument_advice(found))
                 if self.at(">>"):
                     return found  # only the `)` is missing
                 raise stop
         self.expect(")", f"`)` at the end of `{op.text}(…`")
         return found
+
+    def argument_advice(self, found: list[Argument]) -> str:
+        """What to write where an argument is followed by something else than a comma."""
+        value = found[-1].value
+        if self.at(":") and isinstance(value, Ref) and value.slots is None:
+            return f"a setting is written with `=`: `{value.name.text}=…`"
+        shown = self.source.text[value.span.start : value.span.stop]
+        return operator_advice(self.token.text, shown[:40]) or "close them with `)`"
 
     def argument_value(self, op: Name, name: Name) -> Value | Ref | Op:
         """A value, or what only an operand is: the entry of a variable, `W[l]`, or an op. Of a setting, an
@@ -66,8 +77,11 @@ class OperandParser(ValueParser):
     def operand(self) -> Operand:
         """A use of a variable, a number, `true`, `false`, or an op. Another value in its place is reported,
         and reading goes on behind it."""
-        if self.at_op():
+        if self.at_op() or self.at_dotted_op():
             return self.inner_op()
+        if self.at("("):
+            message = "an operand is a variable or a number, found `(`"
+            raise self.fail("OI0280", self.token.span, message, fix=LIST)
         if not self.at("int", "float", "string", "-", "["):
             return self.ref("an operand or a setting")
         start = self.token.span
@@ -99,6 +113,39 @@ class OperandParser(ValueParser):
             return False
         return "\n" not in self.source.text[self.token.span.stop : following.span.start]
 
+    def at_dotted_op(self) -> bool:
+        """Whether `torch.exp(` or `x.exp(` stands here."""
+        count = 0
+        while self.ahead(count).kind == "name" and self.ahead(count + 1).kind == ".":
+            count += 2
+        return count > 0 and self.ahead(count).kind == "name" and self.ahead(count + 1).kind == "("
+
+    def op_name(self) -> Name:
+        """The name of an op. That of a module in front is reported, and reading goes on behind it."""
+        if not self.at_dotted_op():
+            return self.expect_name("the name of an op")
+        first = self.token.text
+        name, call = self.dotted_op()
+        if first in MODULES and not opset.find(name.text):
+            return name  # reported as an unknown op, with what it is called here
+        shown = self.source.text[name.span.start : name.span.stop]
+        message = f"the name of an op has no dots, found `{shown}`"
+        stop = self.fail("OI0281", name.span, message, fix=f"write `{call}`")
+        if first in MODULES:
+            return name
+        raise stop
+
+    def dotted_op(self) -> tuple[Name, str]:
+        """Takes `torch.exp` or `x.exp`: the name behind the dots, and the call to write."""
+        first = last = self.token
+        while self.ahead().kind == ".":
+            self.position += 2
+            last = self.token
+        self.advance()
+        before = self.source.text[first.span.start : last.span.start - 1]
+        given = "" if first.text in MODULES else f"{before}, "
+        return Name(last.text, first.span.to(last.span)), f"{last.text}({given}…)"
+
     def inner_op(self) -> Op:
         """`linear(x, W)` as an operand. It has no outputs: what uses it names them."""
         start = self.token.span
@@ -111,7 +158,7 @@ class OperandParser(ValueParser):
                 "an op that is an operand is written without `op`",
                 fix=f"write `{name}(…)`",
             )
-        name = self.expect_name("the name of an op")
+        name = self.op_name()
         if not _is_op(name.text):
             raise self.no_op(name)
         with self.nested("operands"):

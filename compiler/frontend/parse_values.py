@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openinfer.compiler.frontend.cursor import Cursor
+from openinfer.compiler.frontend.foreign_forms import LIST, RANGE
 from openinfer.compiler.frontend.source import Span
 from openinfer.compiler.frontend.syntax import (
     Call,
@@ -75,7 +76,8 @@ class ValueParser(Cursor):
             with self.nested("parentheses"):
                 self.advance()
                 inner = self.expression(what)
-                self.expect(")", "`)` at the end of the parentheses")
+                fix = LIST if self.at(",") else None
+                self.expect(")", "`)` at the end of the parentheses", fix=fix)
                 if isinstance(inner, Sum | Product):
                     return replace(inner, span=token.span.to(self.previous))
                 return inner
@@ -245,10 +247,13 @@ class ValueParser(Cursor):
             if self.accept("]"):
                 return tuple(found)
             if not self.accept(",") and not self.at("name", "int", "("):
-                raise self.complain("`,` or `]` in the indices", code="OI0115")
+                fix = RANGE if self.at(":") else None
+                raise self.complain("`,` or `]` in the indices", code="OI0115", fix=fix)
 
     def slot(self) -> Expr | Slice:
         start_span = self.token.span
+        if self.at(":"):
+            raise self.complain("an index or a range", code="OI0115", fix=RANGE)
         start = None if self.at("..") else self.expression("an index expression")
         if not self.accept(".."):
             assert start is not None

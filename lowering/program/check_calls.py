@@ -15,6 +15,7 @@ from openinfer.dialects.graph import (
     CallOp,
     LoopOp,
     NameAttr,
+    OpOp,
     RefAttr,
     ReturnOp,
     SizeAttr,
@@ -23,6 +24,7 @@ from openinfer.dialects.graph import (
     VariableOp,
     YieldOp,
 )
+from openinfer.lowering.program.check_ops import OpChecks
 from openinfer.lowering.program.expansion import MAX_ADDED, MAX_DEPTH
 from openinfer.lowering.program.inlining import (
     has_calls,
@@ -30,6 +32,7 @@ from openinfer.lowering.program.inlining import (
     names_between_braces,
     written_in,
 )
+from openinfer.lowering.program.names import Names
 from openinfer.lowering.program.places import Part, Places
 from openinfer.lowering.program.report import Report, did_you_mean
 from openinfer.runtime.errors import ProgramError
@@ -123,9 +126,19 @@ class _Checks:
                 fix = f"call it with `y = branch {name}(…);`, or remove it"
                 where = self.places.of(op, ("name",))
                 self.report.warning("OI0245", where, f"block `{name}` is never called", fix=fix)
+                self.uncalled(op)
         self.depths()
 
     # Blocks
+
+    def uncalled(self, block: BlockOp) -> None:
+        """Ops of a block that no call brings before the other checks: their names and counts of operands."""
+        checks = OpChecks(Names.of(self.module), self.report, self.places)
+        for op in block.walk():
+            if isinstance(op, OpOp) and op not in self.places.unread:
+                spec = checks.op_name(op.op_name.data, op, ("op",))
+                if spec is not None:
+                    checks.counts(op, spec)
 
     def wrong(self, op: Operation, part: Part, message: str, fix: str) -> None:
         self.report.error("OI0274", self.places.of(op, part), message, fix=fix)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, Operation
 
-from openinfer.dialects.foreign_words import VALUES
+from openinfer.dialects.foreign_words import NOTHING, VALUES
 from openinfer.dialects.graph import RefAttr, SizeAttr, SliceAttr
 from openinfer.dialects.graph.syntax import LITERAL_WORDS, OPEN
 from openinfer.lowering.locations import call_notes
@@ -263,6 +263,8 @@ def _advice(name: str, names: Names) -> str | None:
     """What to write for a name that no variable has."""
     if name in VALUES:
         return f"as an operand, write `{VALUES[name]}`"
+    if name in NOTHING:
+        return f"leave it out: what is optional is not given, there is no `{name}`"
     if name in LITERAL_WORDS:
         return "literals are operands of ops: `op …(x, …) >> …;`"
     return did_you_mean(name, names.all, f"declare it, or write `assign {name}: TYPE;`")

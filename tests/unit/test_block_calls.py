@@ -250,6 +250,10 @@ block dense(h, path, k=1) {
             'y = branch f(x, "a");',
         ),
         ("OI0245", DENSE, "y = op neg(x);"),
+        # A block that nothing calls.
+        ("OI0214", "block f(h) { y = op frobnicate(h); return y; }\n", "y = op neg(x);"),
+        ("OI0217", "block f(h) { y = op add(h); return y; }\n", "y = op neg(x);"),
+        ("OI0274", "block f(h) { y = op add(h, wh); return y; }\n", "y = op neg(x);"),
     ],
 )
 def test_mistakes_are_told(code: str, blocks: str, line: str) -> None:

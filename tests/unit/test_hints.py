@@ -90,6 +90,60 @@ def test_hints_of_statements(statement: str, code: str, fix: str) -> None:
     assert fix in str(found[0].hint)
 
 
+# Forms of Python, in both forms of a statement.
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "fix"),
+    [
+        ("torch.matmul(x, x)", "OI0281", "write `matmul(…)`"),
+        ("nn.Linear(x, x)", "OI0214", "did you mean `linear`?"),
+        ("x.matmul(h)", "OI0281", "write `matmul(x, …)`"),
+        ("relu(torch.exp(x))", "OI0281", "write `exp(…)`"),
+        ("relu(x) * 2", "OI0110", "operators are ops here: `mul(relu(…), …)`"),
+        ("relu(x) if m else x", "OI0110", "the op `where` chooses"),
+        ("mul(x, h + 1)", "OI0110", "operators are ops here: `add(h, …)`"),
+        ("mul(x, h[0] @ h)", "OI0110", "operators are ops here: `matmul(h[0], …)`"),
+        ("softmax(x, axis: 1)", "OI0110", "a setting is written with `=`: `axis=…`"),
+        ("relu(x[0:2])", "OI0115", "a range is written with two dots"),
+        ("relu(x[:, 1])", "OI0115", "an axis as a whole is left empty: `x[, i]`"),
+        ("transpose(x, (1, 0))", "OI0280", "a list is the value of a setting, in brackets"),
+        ("transpose(x, perm=(1, 0))", "OI0110", "a list is the value of a setting, in brackets"),
+        ("concat([x, h], axis=0)", "OI0280", "give them one after the other"),
+        ("relu(x, None)", "OI0210", "leave it out: what is optional is not given"),
+        ("relu x", "OI0110", "write `op relu(x, …)`"),
+        # The end of what was written is missing, no operator is meant.
+        ("relu(x) -> k", "OI0110 OI0111", "op relu(…) >> OUTPUT; end the statement with `;`"),
+    ],
+)
+def test_hints_of_foreign_forms(call: str, code: str, fix: str) -> None:
+    for statement in (f"op {call} >> h;", f"h = op {call};"):
+        found = [d for d in findings(in_block(statement)) if d.code in code]
+        assert len(found) == 1
+        assert fix in str(found[0].hint) or str(found[0].hint) in fix
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "fix"),
+    [
+        ("h = torch.relu(x);", "OI0123", "write `h = op relu(…);`"),
+        ("h = x.matmul(k);", "OI0123", "write `h = op matmul(x, …);`"),
+        ("h = x @ k;", "OI0123", "operators are ops here: `matmul(x, …)`"),
+        ("h = x if m else k;", "OI0123", "the op `where` chooses"),
+        ("torch.relu(x) >> h;", "OI0113", "its name has no dots: `op relu(…) >> …;`"),
+    ],
+)
+def test_hints_of_statements_of_python(statement: str, code: str, fix: str) -> None:
+    found = [d for d in findings(in_block(statement)) if d.code == code]
+    assert len(found) == 1
+    assert fix in str(found[0].hint)
+
+
+def test_a_module_in_front_hides_no_other_mistake() -> None:
+    found = findings(in_block("op torch.relu(y) >> h;"))
+    assert [d.code for d in found] == ["OI0281", "OI0210"]
+
+
 def test_what_the_hint_of_a_literal_says_works() -> None:
     text = HEAD + "constant { c: f32 @init(0.5); } block entry { op mul(x, c) >> h; return; }"
     with oi.Simulator(text).make_executor() as executor:
