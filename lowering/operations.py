@@ -41,3 +41,9 @@ def _collect(region: Region, found: list[Operation]) -> None:
                 _collect(inner, found)
             # Its property would be half of the time of a walk.
             op = op._next_op  # pyright: ignore[reportPrivateUsage]
+
+
+def take_body(op: Operation, other: Operation) -> None:
+    """Gives an op the first region of another one, which has none afterwards."""
+    op.detach_region(0).erase()
+    op.add_region(other.detach_region(0))

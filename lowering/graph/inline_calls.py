@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from openinfer.lowering.operations import take_body
 from openinfer.lowering.program.check_calls import without_calls
 
 
@@ -36,5 +37,4 @@ class InlineCalls(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         plain = without_calls(op)
         if plain is not op:
-            op.detach_region(0).erase()
-            op.add_region(plain.detach_region(0))
+            take_body(op, plain)

@@ -24,12 +24,12 @@ from openinfer.dialects.graph import (
     VariableOp,
     YieldOp,
 )
+from openinfer.lowering.program.call_names import names_between_braces
 from openinfer.lowering.program.check_ops import OpChecks
 from openinfer.lowering.program.expansion import MAX_ADDED, MAX_DEPTH
 from openinfer.lowering.program.inlining import (
     has_calls,
     inline_calls,
-    names_between_braces,
     written_in,
 )
 from openinfer.lowering.program.names import Names

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
@@ -31,28 +29,24 @@ from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
     CallOp,
-    LiteralAttr,
     LoopOp,
-    NameAttr,
     OpOp,
     PackageSizeOp,
     RefAttr,
     ReturnOp,
     ScopeOp,
-    SizeAttr,
     SizeOp,
-    SliceAttr,
     TransferOp,
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.locations import at_call, call_site
+from openinfer.lowering.program.call_names import BRACES, CallNames, mentioned, names_between_braces
 from openinfer.lowering.program.nodes import call_text
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
-from openinfer.runtime.sizes import Size, SizeLike
-
-_BRACES = re.compile(r"\{([^{}]*)\}")
+from openinfer.runtime.quick_dataclass import dataclass
+from openinfer.runtime.sizes import Size
 
 
 def has_calls(module: ModuleOp) -> bool:
@@ -71,13 +65,6 @@ def written_in(ops: Iterable[Operation]) -> Iterator[str]:
                 yield one.variable.data
             elif (writes := getattr(one, "writes", None)) is not None:
                 yield from (ref.variable.data for ref in writes())
-
-
-def arguments_of(call: CallOp, block: BlockOp) -> dict[str, Attribute]:
-    """What a call, which gives all that the block needs, gives each parameter."""
-    found = dict(block.defaults.data) if block.defaults is not None else {}
-    found |= dict(zip(block.parameter_names, call.inputs))
-    return found | dict(call.settings.data)
 
 
 def inline_calls(module: ModuleOp, report: Report, places: Places) -> None:
@@ -169,24 +156,18 @@ class _Call:
     inliner: _Inliner
     call: CallOp
     block: BlockOp
-    arguments: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
-    locals: dict[str, str] = field(default_factory=dict[str, str])
-    sizes: dict[str, SizeLike] = field(default_factory=dict[str, SizeLike])
-    """What parameters and indices of loops are in sizes."""
-    families: dict[str, RefAttr] = field(default_factory=dict[str, RefAttr])
-    """The constants of the block, and how they are used here."""
+    names: CallNames = field(init=False)
     assigned: set[str] = field(default_factory=set[str])
     site: LocationAttr = field(default_factory=UnknownLoc)
     """The call, as the locations of its statements name it."""
 
+    def __post_init__(self) -> None:
+        inliner = self.inliner
+        self.names = CallNames(inliner.report, inliner.places, self.call, self.block)
+
     def ops(self) -> list[Operation]:
         body = list(self.block.body.block.ops)
-        self.arguments = arguments_of(self.call, self.block)
         self.site = call_site(call_text(self.call), self.call.location)
-        for name, value in self.arguments.items():
-            size = _as_size(value)
-            if size is not None:
-                self.sizes[name] = size
         constants = [op for op in body if isinstance(op, VariableOp)]
         nodes = [op for op in body if not isinstance(op, VariableOp | ReturnOp)]
         returned = list(body[-1].names) if body and isinstance(body[-1], ReturnOp) else []
@@ -200,13 +181,13 @@ class _Call:
             isinstance(last, OpOp | CallOp)
             and len(returned) == 1
             and [ref.text for ref in last.outputs] == returned
-            and self.locals.keys() >= set(returned)
+            and self.names.locals.keys() >= set(returned)
             and not any(ref.bracketed.data for ref in self.call.outputs)
         )
         found = self._copied(nodes[:-1] if direct else nodes)
         if direct:
             assert isinstance(last, OpOp | CallOp)
-            self.assigned.update(self.locals[name] for name in returned)
+            self.assigned.update(self.names.locals[name] for name in returned)
             (op,) = self._copied([last])
             op.properties["outputs"] = self.call.outputs
             op.location = at_call(last.location, self.site, returned[0])
@@ -224,13 +205,13 @@ class _Call:
     def _name_locals(self, nodes: Sequence[Operation], prefix: str) -> None:
         written = dict.fromkeys(written_in(nodes))
         for name in written:
-            if name not in self.inliner.globals and name not in self.arguments:
-                self.locals[name] = self.inliner.fresh(f"{prefix}_{name}")
-        mentioned = set(_mentioned(self.arguments.values()))
+            if name not in self.inliner.globals and name not in self.names.arguments:
+                self.names.locals[name] = self.inliner.fresh(f"{prefix}_{name}")
+        given = set(mentioned(self.names.arguments.values()))
         for op in nodes:
             for one in op.walk():
-                if isinstance(one, LoopOp) and one.index.data in mentioned:
-                    self.sizes[one.index.data] = Size.name(self.inliner.fresh(one.index.data))
+                if isinstance(one, LoopOp) and one.index.data in given:
+                    self.names.sizes[one.index.data] = Size.name(self.inliner.fresh(one.index.data))
 
     # Constants
 
@@ -240,30 +221,30 @@ class _Call:
         key = "pattern" if "pattern" in options else "ref"
         text = options.get(key, StringAttr(name))
         assert isinstance(text, StringAttr)
-        tensor = self.text(text.data, op, ("options", key))
+        tensor = self.names.text(text.data, op, ("options", key))
         own = [index.data for index in op.indices]
         outer = [one for one in dict.fromkeys(names_between_braces(tensor)) if one not in own]
         identity = (self.block.block_name.data, name, tensor)
         if identity not in self.inliner.constants:
             paths = [
                 value.data
-                for parameter in _BRACES.findall(text.data)
-                if isinstance(value := self.arguments.get(parameter), StringAttr)
+                for parameter in BRACES.findall(text.data)
+                if isinstance(value := self.names.arguments.get(parameter), StringAttr)
             ]
             words = [word for path in paths for word in re.findall(r"[A-Za-z0-9]+", path)]
             stem = "_".join([*words, name])
             declared = self.inliner.fresh(f"_{stem}" if stem[0].isdigit() else stem)
             options.pop(key, None)
             options["pattern" if own or outer else "ref"] = StringAttr(tensor)
-            dims = [self.size(dim, op, ("dims", axis)) for axis, dim in enumerate(op.sizes)]
+            dims = [self.names.size(dim, op, ("dims", axis)) for axis, dim in enumerate(op.sizes)]
             made = VariableOp(
                 declared, op.memory.data, op.dtype.data, dims, [*outer, *own], options
             )
             made.location = at_call(op.location, self.site, name)
-            self.inliner.keep_places(op, made, self.arguments)
+            self.inliner.keep_places(op, made, self.names.arguments)
             self.inliner.declare(made)
             self.inliner.constants[identity] = declared
-        self.families[name] = RefAttr.of(
+        self.names.families[name] = RefAttr.of(
             self.inliner.constants[identity], [Size.name(index) for index in outer]
         )
 
@@ -272,19 +253,19 @@ class _Call:
     def _copied(self, nodes: Iterable[Operation]) -> list[Operation]:
         found: list[Operation] = []
         for node in nodes:
-            own = self.locals.get(node.variable.data) if isinstance(node, AssignOp) else None
+            own = self.names.locals.get(node.variable.data) if isinstance(node, AssignOp) else None
             if own is not None:
                 self.assigned.add(own)
             found += self._declared(node)
             if isinstance(node, LoopOp | ScopeOp):
                 inner = self._copied(node.body.block.ops)
                 if isinstance(node, LoopOp):
-                    index = self.sizes.get(node.index.data)
+                    index = self.names.sizes.get(node.index.data)
                     name = str(index) if index is not None else node.index.data
                     op: Operation = LoopOp(
                         *(node.loop_name.data, name),
-                        self.size(node.start.data, node, ("start",)),
-                        self.size(node.stop.data, node, ("stop",)),
+                        self.names.size(node.start.data, node, ("start",)),
+                        self.names.size(node.stop.data, node, ("stop",)),
                         inner,
                         node.hints.data if node.hints else None,
                     )
@@ -294,7 +275,7 @@ class _Call:
                 op = node.clone()
                 for key, value in node.properties.items():
                     op.properties[key] = self._property(node, key, value)
-            changed = {*self.arguments, *self.locals, *self.sizes}
+            changed = {*self.names.arguments, *self.names.locals, *self.names.sizes}
             name = node.variable.data if isinstance(node, AssignOp) else ""
             op.location = at_call(node.location, self.site, name)
             self.inliner.keep_places(node, op, changed)
@@ -305,7 +286,7 @@ class _Call:
         """Open declarations of the temporaries that a statement is the first to write."""
         writes = getattr(node, "writes", None)
         for ref in writes() if writes is not None else ():
-            name = self.locals.get(ref.variable.data)
+            name = self.names.locals.get(ref.variable.data)
             if name is not None and name not in self.assigned:
                 self.assigned.add(name)
                 declared = AssignOp(name, OPEN)
@@ -320,7 +301,7 @@ class _Call:
         moved: list[Operation] = []
         written: set[str] = set()
         for name, target in zip(returned, self.call.outputs):
-            value = self.reference(RefAttr.of(name), self.block, ("name",), literal=False)
+            value = self.names.reference(RefAttr.of(name), self.block, ("name",), literal=False)
             source = value if isinstance(value, RefAttr) else RefAttr.of(name)
             if source.variable.data in written:
                 copy = self.inliner.fresh(name)
@@ -344,197 +325,23 @@ class _Call:
         if key == "inputs" and isinstance(value, ArrayAttr):
             return ArrayAttr(
                 [
-                    self.value(item, node, (key, place), operand=True, texts=texts)
+                    self.names.value(item, node, (key, place), operand=True, texts=texts)
                     for place, item in enumerate(value)
                 ]
             )
         if key == "settings" and isinstance(value, DictionaryAttr):
             return DictionaryAttr(
                 {
-                    name: self.value(item, node, (key, name), texts=texts)
+                    name: self.names.value(item, node, (key, name), texts=texts)
                     for name, item in value.data.items()
                 }
             )
-        return self.value(value, node, (key,))
+        return self.names.value(value, node, (key,))
 
     def _name(self, value: Attribute, node: Operation) -> Attribute:
         assert isinstance(value, StringAttr)
-        found = self.reference(RefAttr.of(value.data), node, ("variable",), literal=False)
+        found = self.names.reference(RefAttr.of(value.data), node, ("variable",), literal=False)
         return found.variable if isinstance(found, RefAttr) else value
-
-    # Attributes
-
-    def value(
-        self,
-        value: Attribute,
-        node: Operation,
-        part: Part,
-        *,
-        operand: bool = False,
-        texts: bool = False,
-    ) -> Attribute:
-        """The attribute with what parameters and temporaries are here."""
-        match value:
-            case RefAttr():
-                return self.reference(value, node, part, literal=operand, texts=texts)
-            case SizeAttr():
-                return SizeAttr(self.size(value.data, node, part))
-            case SliceAttr():
-                start = self.value(value.start, node, (*part, "start"))
-                return SliceAttr(start, self.value(value.stop, node, (*part, "stop")))
-            case NameAttr():
-                return self._setting(value, texts)
-            case ArrayAttr():
-                items = enumerate(value)
-                return ArrayAttr([self.value(item, node, (*part, i)) for i, item in items])
-            case DictionaryAttr():
-                return DictionaryAttr(
-                    {k: self.value(v, node, (*part, k)) for k, v in value.data.items()}
-                )
-            case StringAttr() if texts:
-                return StringAttr(self.text(value.data, node, part))
-            case _:
-                return value
-
-    def _setting(self, value: NameAttr, texts: bool) -> Attribute:
-        """A bare name in a setting: a parameter, a temporary, or something of the program."""
-        name = value.data
-        if name in self.arguments:
-            found = self.arguments[name]
-            if isinstance(found, LiteralAttr):
-                return found.value
-            if isinstance(found, RefAttr) and not texts:
-                if not found.bracketed.data:
-                    return NameAttr(found.variable.data)
-                self._wrong(name, "a setting names variables without indices")
-                return value
-            return found
-        if name in self.sizes:
-            return NameAttr(str(self.sizes[name]))
-        return NameAttr(self.locals.get(name, name))
-
-    def reference(
-        self, ref: RefAttr, node: Operation, part: Part, *, literal: bool, texts: bool = False
-    ) -> Attribute:
-        """The use of a variable. A parameter may be a number where one may stand."""
-        name = ref.variable.data
-        slots = [self.value(slot, node, (*part, i)) for i, slot in enumerate(ref.indices)]
-        bracketed = bool(ref.bracketed.data)
-        if name in self.families:
-            family = self.families[name]
-            return RefAttr.of(family.variable.data, [*family.indices, *slots], bracketed=bracketed)
-        if name not in self.arguments:
-            return RefAttr.of(self.locals.get(name, name), slots, bracketed=bracketed)
-        value = self.arguments[name]
-        if isinstance(value, NameAttr):
-            value = RefAttr.of(value.data)
-        if isinstance(value, RefAttr):
-            if not bracketed:
-                return value
-            if value.bracketed.data:
-                self._wrong(name, "it has an index already")
-            return RefAttr.of(value.variable.data, slots, bracketed=True)
-        if texts and not bracketed:
-            return value.value if isinstance(value, LiteralAttr) else value
-        if literal and not bracketed:
-            if isinstance(value, LiteralAttr):
-                return value
-            if isinstance(value, IntegerAttr | FloatAttr):
-                return LiteralAttr(value)  # pyright: ignore[reportUnknownArgumentType]
-            self._wrong(name, "an operand is a variable or a number")
-        else:
-            self._wrong(name, "a variable stands here")
-        return RefAttr.of(name, slots, bracketed=bracketed)
-
-    def size(self, size: Size, node: Operation, part: Part) -> Size:
-        for name in size.names & self.arguments.keys():
-            if name not in self.sizes:
-                self._wrong(name, "a size is made of whole numbers, sizes and integer variables")
-        renamed = {old: Size.name(new) for old, new in self.locals.items()}
-        return size.substitute({**renamed, **self.sizes})
-
-    def text(self, text: str, node: Operation, part: Part) -> str:
-        """A text with what stands in braces written out."""
-
-        def written(match: re.Match[str]) -> str:
-            inner = match[1]
-            value = self.arguments.get(inner.strip())
-            if isinstance(value, StringAttr):
-                return value.data
-            if inner.strip() in self.arguments and inner.strip() not in self.sizes:
-                self._wrong(inner.strip(), "a text or a number stands in the braces")
-                return match[0]
-            try:
-                size = Size.of(inner).substitute(self.sizes)
-            except (ValueError, ZeroDivisionError):
-                return match[0]
-            return f"{{{size}}}" if size.constant is None else str(size.constant)
-
-        return _BRACES.sub(written, text)
-
-    def _wrong(self, name: str, what: str) -> None:
-        """Reports an argument that is none for a use of its parameter."""
-        call, block = self.call, self.block
-        if name in call.settings.data:
-            part: Part = ("settings", name)
-        elif name in block.parameter_names[: len(call.inputs)]:
-            part = ("inputs", block.parameter_names.index(name))
-        else:
-            part = ()
-        self.inliner.report.error(
-            "OI0275",
-            self.inliner.places.of(call, part),
-            f"`{name}` of block `{block.block_name.data}` is given what it cannot be: {what}",
-            fix=f"give `{name}` something else, or use it in another way in the block",
-            notes=[("the block", self.inliner.places.of(block, ("name",)))],
-        )
-
-
-def _as_size(value: Attribute) -> Size | None:
-    """An argument in an expression; None for one that is no number."""
-    match value:
-        case LiteralAttr():
-            return _as_size(value.value)
-        case IntegerAttr() if getattr(value.type, "bitwidth", 0) != 1:
-            return Size.of(value.value.data)
-        case SizeAttr():
-            return value.data
-        case NameAttr():
-            return Size.name(value.data)
-        case RefAttr() if not value.bracketed.data:
-            return Size.name(value.variable.data)
-        case _:
-            return None
-
-
-def names_between_braces(text: str) -> list[str]:
-    """The names in the braces of a text."""
-    return [name for inner in _BRACES.findall(text) for name in _identifiers(inner)]
-
-
-def _mentioned(values: Iterable[Attribute]) -> Iterator[str]:
-    """The names in arguments."""
-    for value in values:
-        match value:
-            case RefAttr():
-                yield value.variable.data
-                yield from _mentioned(value.indices)
-            case SizeAttr():
-                yield from value.data.names
-            case SliceAttr():
-                yield from _mentioned((value.start, value.stop))
-            case NameAttr():
-                yield value.data
-            case ArrayAttr():
-                yield from _mentioned(value)
-            case StringAttr():
-                yield from names_between_braces(value.data)
-            case _:
-                pass
-
-
-def _identifiers(text: str) -> list[str]:
-    return re.findall(r"[A-Za-z_]\w*", text)
 
 
 def _names(module: ModuleOp) -> Iterator[str]:

@@ -22,6 +22,7 @@ from openinfer.dialects.graph import (
 )
 from openinfer.lowering.graph.imports.meaning import same_program
 from openinfer.lowering.graph.imports.names_of import all_ops, taken_names
+from openinfer.lowering.operations import take_body
 from openinfer.runtime.sizes import Size
 
 DIMENSIONS = (
@@ -73,8 +74,7 @@ class NameSizes(ModulePass):
                 one.detach()
                 one.erase()
         if same_program(op, named):
-            op.detach_region(0).erase()
-            op.add_region(named.detach_region(0))
+            take_body(op, named)
 
 
 class _Sizes:

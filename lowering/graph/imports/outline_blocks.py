@@ -45,6 +45,7 @@ from openinfer.lowering.graph.imports.provenance import set_provenance
 from openinfer.lowering.graph.imports.stretches import Alike, Statements, Type
 from openinfer.lowering.graph.imports.words import component, joined, op_word, path_words
 from openinfer.lowering.graph.infer_types import with_types
+from openinfer.lowering.operations import take_body
 from openinfer.lowering.program.check_calls import without_calls
 from openinfer.lowering.program.sources import package_name, pattern_of
 from openinfer.runtime.errors import ProgramError
@@ -110,8 +111,7 @@ class OutlineBlocks(ModulePass):
             return
         for said in notes:
             note(said)
-        op.detach_region(0).erase()
-        op.add_region(outlined.detach_region(0))
+        take_body(op, outlined)
 
 
 def _outline(module: ModuleOp, types: dict[str, Type]) -> str | None:

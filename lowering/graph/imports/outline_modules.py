@@ -39,6 +39,7 @@ from openinfer.lowering.graph.imports.names_of import (
 from openinfer.lowering.graph.imports.notes import note
 from openinfer.lowering.graph.imports.provenance import Provenance, provenance_of, set_provenance
 from openinfer.lowering.graph.imports.words import joined, path_words
+from openinfer.lowering.operations import take_body
 from openinfer.runtime.sizes import Size
 
 _LEAST = 4
@@ -88,8 +89,7 @@ class OutlineModules(ModulePass):
             return
         for said in notes:
             note(said)
-        op.detach_region(0).erase()
-        op.add_region(outlined.detach_region(0))
+        take_body(op, outlined)
 
 
 def _outline(module: ModuleOp) -> str | None:

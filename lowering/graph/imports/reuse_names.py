@@ -29,6 +29,7 @@ from openinfer.dialects.graph import (
 from openinfer.lowering.graph.imports.meaning import same_program
 from openinfer.lowering.graph.imports.names_of import entry_of, read_names, rename, written_names
 from openinfer.lowering.graph.imports.notes import note
+from openinfer.lowering.operations import take_body
 from openinfer.lowering.program.liveness import Flow, Names, nodes_of
 from openinfer.runtime.sizes import Size
 
@@ -63,8 +64,7 @@ class ReuseNames(ModulePass):
         if not same_program(op, changed):
             note("names are not reused: the program could not be proven equal to the one before")
             return
-        op.detach_region(0).erase()
-        op.add_region(changed.detach_region(0))
+        take_body(op, changed)
 
 
 @dataclass

@@ -40,6 +40,7 @@ from openinfer.lowering.graph.imports.names_of import (
 from openinfer.lowering.graph.imports.notes import note
 from openinfer.lowering.graph.imports.provenance import provenance_of, set_provenance
 from openinfer.lowering.graph.imports.tensors import tensors
+from openinfer.lowering.operations import take_body
 from openinfer.lowering.program.sources import member_name, package_name
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
@@ -91,8 +92,7 @@ class RollLayers(ModulePass):
                 "layers are not rolled: the loops could not be proven equal to what they stand for"
             )
             return
-        op.detach_region(0).erase()
-        op.add_region(rolled.detach_region(0))
+        take_body(op, rolled)
 
 
 def _roll(module: ModuleOp) -> dict[str, str] | None:

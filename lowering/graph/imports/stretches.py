@@ -37,7 +37,7 @@ from openinfer.lowering.graph.imports.provenance import (
 )
 from openinfer.lowering.graph.imports.uses import registered
 from openinfer.lowering.graph.settings import attribute_of
-from openinfer.lowering.program.inlining import arguments_of
+from openinfer.lowering.program.call_names import arguments_of
 from openinfer.lowering.program.sources import PLACEHOLDER, package_name, pattern_of
 from openinfer.runtime.sizes import Size, SizeLike
 
