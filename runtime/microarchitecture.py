@@ -78,6 +78,17 @@ class Row:
 
 
 MEASURED: Mapping[str, Row] = {
+    "znver4": Row(
+        Microarchitecture(ahead_line=0),
+        {
+            "ahead_line": "AVX2 code, 1 x 4096 by 512 and by 5120 f32 (8 and 80 MiB), processor time of one "
+            "thread beside other work; of the time with 2048: 0: 0.87, 512: 1.13, 1024: 1.18, 4096: 0.95, "
+            "8192: 0.92",
+            "": "AVX-512 code, twice, beside other work: no distance and no number of panels was quicker "
+            "both times (ahead 0: 0.94 and 1.00 of the time with 512, ahead_streamed 512: 1.05 and 1.04 of "
+            "that with 0, ahead_narrow 0: 0.98 and 0.99 of that with 8192, panels 2: 1.01 and 1.04)",
+        },
+    ),
     "znver5": Row(
         DEFAULT,
         {"": "where the defaults come from: docs/performance-log.md, 21 November 2026"},

@@ -187,7 +187,9 @@ class MachineTuner:
                     _work(stack.enter_context(self._executor(probe, row, package)), probe)
                     for row in (known, other)
                 ]
-                logs.append(math.log(_paired(works, self._seconds)))
+                # One thread's own time counts no neighbour's; several wait for each other.
+                clock = time.process_time if probe.threads == 1 else time.perf_counter
+                logs.append(math.log(_paired(works, self._seconds, clock)))
         return math.exp(statistics.fmean(logs)) if logs else 1.0
 
     def _executor(self, probe: Probe, numbers: Microarchitecture, package: Path) -> BaseExecutor:
@@ -210,7 +212,7 @@ def kept_part(streamed: Mapping[int, float], default: int) -> int:
     late = any(streamed[part] > 1 / WORTH for part in streamed if part > default)
     if not early and not late:
         return default
-    before = max((part for part in streamed if streamed[part] >= 1), default=0)
+    before = max((part for part in streamed if streamed[part] >= WORTH), default=0)
     first = min((part for part in streamed if part > before), default=NEVER)
     return first if first == NEVER else (before + first) // 2
 
@@ -238,23 +240,25 @@ def _work(executor: BaseExecutor, probe: Probe) -> Callable[[], object]:
     return step
 
 
-def _paired(works: Sequence[Callable[[], object]], seconds: float) -> float:
+def _paired(
+    works: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], float]
+) -> float:
     """The second one's time as a part of the first one's: the median over rounds in turns."""
-    calls = max(1, int(2e-3 / max(min(_timed(works[0], 1) for _ in range(3)), 1e-7)))
+
+    def timed(work: Callable[[], object], calls: int) -> float:
+        begin = clock()
+        for _ in range(calls):
+            work()
+        return clock() - begin
+
+    calls = max(1, int(2e-3 / max(min(timed(works[0], 1) for _ in range(3)), 1e-7)))
     ratios: list[float] = []
     end = time.perf_counter() + seconds
     while len(ratios) < _ROUNDS or time.perf_counter() < end:
-        first, second = works if len(ratios) % 2 else works[::-1]
-        times = {id(work): _timed(work, calls) for work in (first, second)}
+        order = works if len(ratios) % 2 else works[::-1]
+        times = {id(work): timed(work, calls) for work in order}
         ratios.append(times[id(works[1])] / times[id(works[0])])
     return statistics.median(ratios)
-
-
-def _timed(work: Callable[[], object], calls: int) -> float:
-    begin = time.perf_counter()
-    for _ in range(calls):
-        work()
-    return (time.perf_counter() - begin) / calls
 
 
 def threads_here(asked: int) -> int:

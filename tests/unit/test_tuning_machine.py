@@ -150,6 +150,7 @@ def test_what_the_cache_keeps() -> None:
     assert kept_part({25: 1.01, 50: 0.99, 70: 1.01}, 50) == 50
     assert kept_part({25: 1.2, 35: 0.8, 50: 0.9, 70: 0.9}, 50) == 30
     assert kept_part({25: 0.8, 35: 0.8, 50: 0.9, 70: 0.9}, 50) == 12
+    assert kept_part({25: 0.99, 35: 0.99, 50: 0.85, 70: 0.9}, 50) == 42
     assert kept_part({25: 1.2, 50: 1.1, 70: 1.1, 100: 0.7}, 50) == 85
     assert kept_part({25: 1.2, 50: 1.1, 70: 1.1, 100: 1.3}, 50) == NEVER
 
