@@ -290,14 +290,9 @@ class CommitOp(IRDLOperation):
         super().__init__(operands=[value], properties={"state": StringAttr(state)})
 
 
-@irdl_op_definition
-class CastDimsOp(IRDLOperation):
-    """The same value, its sizes said in other words: `nn.cast_dims %v : tensor<…> to tensor<…>`.
+class _SameValueOp(IRDLOperation):
+    """A value with other words for its sizes."""
 
-    That they are equal was checked before it.
-    """
-
-    name = "nn.cast_dims"
     source = operand_def()
     result = result_def()
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
@@ -307,11 +302,23 @@ class CastDimsOp(IRDLOperation):
         super().__init__(operands=[source], result_types=[result])
 
     def verify_(self) -> None:
-        _check_same_value(self, self.source, self.result)
+        expect_element(self, "the result", element(self.result), element(self.source))
+        if len(shape_of(self.source)) != len(shape_of(self.result)):
+            refuse(self, f"{self.source.type} is no {self.result.type}")
 
 
 @irdl_op_definition
-class LoosenOp(IRDLOperation):
+class CastDimsOp(_SameValueOp):
+    """The same value, its sizes said in other words: `nn.cast_dims %v : tensor<…> to tensor<…>`.
+
+    That they are equal was checked before it.
+    """
+
+    name = "nn.cast_dims"
+
+
+@irdl_op_definition
+class LoosenOp(_SameValueOp):
     """A value as a body hands it on: `nn.loosen %v : tensor<…> to tensor<…>`.
 
     The result names sizes that have no value of their own, only a bound: where it is handed to says
@@ -319,39 +326,13 @@ class LoosenOp(IRDLOperation):
     """
 
     name = "nn.loosen"
-    source = operand_def()
-    result = result_def()
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, result: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[result])
-
-    def verify_(self) -> None:
-        _check_same_value(self, self.source, self.result)
 
 
 @irdl_op_definition
-class SettleOp(IRDLOperation):
+class SettleOp(_SameValueOp):
     """A value that was handed on, with its sizes: `nn.settle %v : tensor<…> to tensor<…>`."""
 
     name = "nn.settle"
-    source = operand_def()
-    result = result_def()
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, result: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[result])
-
-    def verify_(self) -> None:
-        _check_same_value(self, self.source, self.result)
-
-
-def _check_same_value(op: Operation, source: SSAValue, result: SSAValue) -> None:
-    expect_element(op, "the result", element(result), element(source))
-    if len(shape_of(source)) != len(shape_of(result)):
-        refuse(op, f"{source.type} is no {result.type}")
 
 
 @irdl_op_definition
