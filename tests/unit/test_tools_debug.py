@@ -14,7 +14,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -526,6 +526,19 @@ class Terminal:
         self.seen += plain.replace("\r", "")
         return bool(data)
 
+    def until(self, met: Callable[[str, float], bool], timeout: float = 60) -> None:
+        """Waits until the child is as asked: its state, as Linux tells it (S: it waits for something), and
+        the seconds that it has worked since this call."""
+        begin, end = None, time.monotonic() + timeout
+        while time.monotonic() < end:
+            words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            worked = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            begin = worked if begin is None else begin
+            if met(words[0], worked - begin):
+                return
+            time.sleep(0.02)
+        raise AssertionError("the child went another way")
+
     def finished(self, timeout: float = 60) -> int:
         """Reads to the end and gives the exit code."""
         end = time.monotonic() + timeout
@@ -606,7 +619,7 @@ def test_terminal_interrupt(tmp_path: Path) -> None:
         terminal.expect("i = 0")
         terminal.expect(PROMPT)
         terminal.send("continue\r")
-        time.sleep(0.5)
+        terminal.until(lambda state, worked: worked > 0.3)
         terminal.send("\x03")
         terminal.expect("interrupted")
         terminal.expect("block entry, node 1, i = ")
@@ -632,7 +645,8 @@ def test_terminal_without_prompt_toolkit(program: Path) -> None:
         terminal.expect(PROMPT)
         terminal.send("half")
         terminal.expect("half")
-        time.sleep(0.2)  # readline looks for signals only while it waits.
+        # readline looks for signals only while it waits.
+        terminal.until(lambda state, worked: state == "S")
         terminal.send("\x03")
         terminal.expect(PROMPT)
         terminal.send("p h.max\n")
