@@ -128,7 +128,7 @@ class LoopBuilder:
         """The result of a new op."""
         point = self.builder.insertion_point
         if point.insert_before is None:
-            return append_new(point.block, kind, operands, result, properties).results[0]
+            return append_new(point.block, kind, operands, result, properties)
         return self.insert(
             kind.create(operands=operands, result_types=(result,), properties=properties)
         )
