@@ -191,7 +191,7 @@ class State:
 
     def as_value(self, number: Int) -> SSAValue:
         """The i64 value of an integer."""
-        if isinstance(number, SSAValue):
+        if not isinstance(number, int):
             return number
         made = self._integers.get(number)
         return made if made is not None else self.constant(i64_attribute(number), i64)
