@@ -23,8 +23,9 @@ from openinfer.lowering.cpu.emit_llvm import OWN_MODULE, emit_modules, passes_fo
 from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.cache import Cache
 from openinfer.runtime.devices.cpu import codegen, compilation
-from openinfer.runtime.devices.cpu.codegen import host_target, load_objects
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.devices.cpu.compilation import Compilation
+from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.errors import CompileError

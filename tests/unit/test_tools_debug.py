@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import openinfer as oi
 from openinfer.compiler.tools.debugging.commands import Commands
 from openinfer.compiler.tools.debugging.completion import complete
 from openinfer.compiler.tools.debugging.session import DebugSession
@@ -129,6 +131,51 @@ def test_steps_in_blocks_with_parameters(tmp_path: Path, capsys: Capture) -> Non
     assert [one["around"] for one in frames] == [[], [], ["loop rounds (r in 0..2): r = 0"]]
     shown = next(reply for reply in replies if reply.get("expression") == "h")
     assert shown["values"] == [-0.5, -1, -1.5, -2]
+
+
+PARAMETERS = """\
+dynamic { x: f32[4, 6]; n: i32; }
+constant { W(k): f32[6] @pattern("w.{k}"); }
+block part(h, path, rows, low=-0.5, wide=true) {
+  constant { w: f32[6] @ref("{path}.w"); }
+  loop i (k in 0..2) { h_more = op add(h, w); }
+  y = op clamp(h_more, min=low);
+  y = op slice(y, start=0, stop=rows);
+  return y;
+}
+block both(h, one, at) {
+  y = branch part(h, "a", at + 1);
+  z = op mul(y, one);
+  return z;
+}
+block entry {
+  loop k (k in 0..2) { y = branch both(x, W[k], n / 2); }
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["simulator", "cpu"])
+def test_parameters_are_printed(tmp_path: Path, capsys: Capture, device: str) -> None:
+    """What they stand for where the call is written: a variable, an entry, an expression, a number."""
+    if device == "cpu" and cpu_unavailable_reason() is not None:
+        pytest.skip("no compiled device here")
+    path = tmp_path / "parts.oi"
+    path.write_text(PARAMETERS)
+    rows = {f"w.{k}": np.full(6, k + 2, np.float32) for k in range(2)}
+    oi.write_oinf(rows | {"a.w": np.ones(6, np.float32)}, tmp_path / "parts.oinf")
+    inputs = np.arange(24, dtype=np.float32).reshape(4, 6)
+    options = ("--input", f"x={inputs.tolist()}", "--input", "n=5", "--json", "--device", device)
+    names = ["h[1, :2]", "rows", "low", "wide", "w[0]", "path", "k", "h"]
+    commands = ["until clamp", *(f"print {name}" for name in names[:5]), "break mul if one.max == 3",
+                "continue", "print one[0]", "print at * 10", "print k", "print h[3]"]  # fmt: skip
+    assert run(path, *commands, options=options) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    values = [row["values"] for row in shown if "expression" in row]
+    assert values == [[6.0, 7.0], 3, -0.5, True, 1.0, 3.0, 20, 1, list(range(18, 24))]
+    assert next(row for row in shown if row.get("expression") == "h[1, :2]")["memory"] == "dynamic"
+    assert run(path, "until clamp", "print path", options=options) == 2
+    assert 'path stands for \\"a\\" in this call' in capsys.readouterr().out
 
 
 def test_stops_and_values(program: Path, capsys: Capture) -> None:
