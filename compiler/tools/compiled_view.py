@@ -86,6 +86,10 @@ def compiled_text(facts: dict[str, Any]) -> str:
 def _precision(facts: dict[str, Any]) -> list[str]:
     if facts["operands"] == "f32":
         return ["precision: as declared"]
+    if not facts["products"]:
+        return [
+            f"precision: f32 arithmetic; no product gains by {facts['operands']} on this target"
+        ]
     return [f"precision: the operands of {facts['products']} products in {facts['operands']}"]
 
 

@@ -1,5 +1,5 @@
 // RUN: openinfer-opt %s -p lower-precision --split-input-file | filecheck %s
-// RUN: sed -e 's/, openinfer.precision = "bf16"//' %s | openinfer-opt - -p lower-precision --split-input-file | filecheck %s --check-prefix SAME
+// RUN: sed -e 's/, openinfer.bf16_dot//' -e 's/, openinfer.precision = "bf16"//' %s | openinfer-opt - -p lower-precision --split-input-file | filecheck %s --check-prefix SAME
 
 // Where the module does not ask for it nothing changes.
 // SAME-NOT: bf16
@@ -13,7 +13,7 @@
 // CHECK-NEXT: nn.matmul([[X]], %W) {precision = "bf16"} : (tensor<8x64xbf16>, tensor<64x32xf32>) -> tensor<8x32xf32>
 // CHECK-NEXT: nn.matmul([[X]], %V) {transpose_b, precision = "bf16"} : (tensor<8x64xbf16>, tensor<32x64xf32>) -> tensor<8x32xf32>
 // CHECK-NEXT: nn.elementwise(%a, %b) {kind = "add"}
-builtin.module attributes {openinfer.target = "avx512", openinfer.precision = "bf16"} {
+builtin.module attributes {openinfer.target = "avx512", openinfer.bf16_dot, openinfer.precision = "bf16"} {
   nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["W"]}, {variable = "V", sources = ["V"]}]}
   func.func @step(%x: tensor<8x64xf32>, %W: tensor<64x32xf32>, %V: tensor<32x64xf32>) -> tensor<8x32xf32> {
     %a = nn.matmul(%x, %W) : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
@@ -34,7 +34,7 @@ builtin.module attributes {openinfer.target = "avx512", openinfer.precision = "b
 // CHECK:      [[O:%\S+]] = nn.attention([[Q4]], {{%\S+}}, {{%\S+}}) {{.*}}precision = "bf16"{{.*}} -> tensor<1x16x2x32xbf16>
 // CHECK:      [[O2:%\S+]] = nn.reshape([[O]]) : (tensor<1x16x2x32xbf16>) -> tensor<1x16x64xbf16>
 // CHECK:      nn.matmul([[O2]], %W) {precision = "bf16"}
-builtin.module attributes {openinfer.target = "avx512", openinfer.precision = "bf16"} {
+builtin.module attributes {openinfer.target = "avx512", openinfer.bf16_dot, openinfer.precision = "bf16"} {
   nn.interface {inputs = ["q", "k"], weights = [{variable = "W", sources = ["W"]}]}
   func.func @step(%q: tensor<1x16x64xf32>, %k: tensor<1x16x2x32xf32>, %W: tensor<64x8xf32>) -> tensor<1x16x8xf32> {
     %q4 = nn.reshape(%q) : (tensor<1x16x64xf32>) -> tensor<1x16x2x32xf32>
@@ -47,12 +47,30 @@ builtin.module attributes {openinfer.target = "avx512", openinfer.precision = "b
 
 // -----
 
+// Without the instruction: weights for four rows, which are read; neither more rows nor attention.
+// CHECK: rounded_products = 1 : i64
+// CHECK: func.func @step
+// CHECK: nn.matmul({{%\S+}}, %W) {precision = "bf16"} : (tensor<4x64xbf16>
+// CHECK-NEXT: nn.matmul(%y, %W) : (tensor<8x64xf32>
+// CHECK-NEXT: nn.attention(%q, %q, %q) {scale = 1.250000e-01 : f64, layouts = ["blhd", "blhd", "blhd", "blhd"]}
+builtin.module attributes {openinfer.target = "avx2", openinfer.precision = "bf16"} {
+  nn.interface {inputs = ["x", "y", "q"], weights = [{variable = "W", sources = ["W"]}]}
+  func.func @step(%x: tensor<4x64xf32>, %y: tensor<8x64xf32>, %q: tensor<1x16x2x32xf32>, %W: tensor<64x32xf32>) -> (tensor<4x32xf32>, tensor<8x32xf32>, tensor<1x16x2x32xf32>) {
+    %a = nn.matmul(%x, %W) : (tensor<4x64xf32>, tensor<64x32xf32>) -> tensor<4x32xf32>
+    %b = nn.matmul(%y, %W) : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+    %o = nn.attention(%q, %q, %q) {scale = 0.125 : f64, layouts = ["blhd", "blhd", "blhd", "blhd"]} : (tensor<1x16x2x32xf32>, tensor<1x16x2x32xf32>, tensor<1x16x2x32xf32>) -> tensor<1x16x2x32xf32>
+    func.return %a, %b, %o : tensor<4x32xf32>, tensor<8x32xf32>, tensor<1x16x2x32xf32>
+  }
+}
+
+// -----
+
 // Left alone: integers, f64, a short contraction, few rows against an operand of the step, a weight on
 // the left, a transposed left operand, causal attention, attention of one query.
 // CHECK: rounded_products = 0 : i64
 // CHECK: func.func @step
 // CHECK-NOT: bf16
-builtin.module attributes {openinfer.target = "avx512", openinfer.precision = "bf16"} {
+builtin.module attributes {openinfer.target = "avx512", openinfer.bf16_dot, openinfer.precision = "bf16"} {
   nn.interface {inputs = ["i", "d", "s", "x", "q", "one"], weights = [{variable = "W", sources = ["W"]}]}
   func.func @step(%i: tensor<16x16xi32>, %d: tensor<16x16xf64>, %s: tensor<16x8xf32>, %x: tensor<4x64xf32>, %q: tensor<1x2x16x32xf32>, %one: tensor<1x2x1x32xf32>, %W: tensor<64x64xf32>) -> (tensor<16x16xi32>, tensor<16x16xf64>, tensor<16x16xf32>, tensor<4x4xf32>, tensor<64x4xf32>, tensor<64x64xf32>, tensor<1x2x16x32xf32>, tensor<1x2x1x32xf32>) {
     %a = nn.matmul(%i, %i) : (tensor<16x16xi32>, tensor<16x16xi32>) -> tensor<16x16xi32>
