@@ -8,9 +8,10 @@ streams of events with gaps: compiled programs tell of nodes that compute, not o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openinfer.runtime.errors import Location
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.trace import Event
 

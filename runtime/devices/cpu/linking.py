@@ -225,7 +225,8 @@ class _Image:
     ) -> None:
         size = next(s.size for s in one.sections if s.number == relocations.section)
         table = np.uint64(self._base + self._table)
-        for kind in np.unique(relocations.rows["kind"]).tolist():
+        # NumPy's own `unique` and `isin` would import as much as a start needs otherwise.
+        for kind in sorted(set(relocations.rows["kind"].tolist())):
             if kind not in _FORMS:
                 raise _impossible(f"it has relocations of the kind {kind}, which is not known")
             width, plus, minus = _FORMS[kind]
@@ -276,8 +277,8 @@ class _Image:
 
 def _entries_at_most(one: ElfObject) -> int:
     """Entries of the table that an object may need."""
-    of_table = [kind for kind, (_, plus, _) in _FORMS.items() if plus == _ENTRY]
-    return sum(int(np.isin(each.rows["kind"], of_table).sum()) for each in one.relocations)
+    of_table = {kind for kind, (_, plus, _) in _FORMS.items() if plus == _ENTRY}
+    return sum(kind in of_table for each in one.relocations for kind in each.rows["kind"].tolist())
 
 
 @cache
