@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.irdl import opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
@@ -47,10 +47,11 @@ from openinfer.dialects.graph.syntax import (
     print_refs,
     print_type,
 )
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.runtime.sizes import Size, SizeLike
 
 
-@irdl_op_definition
+@op_definition
 class AssignOp(GraphOp):
     """A temporary of the step: `graph.assign t f32 [B, D]`."""
 
@@ -89,7 +90,7 @@ class AssignOp(GraphOp):
         print_type(printer, self.dtype, self.dims)
 
 
-@irdl_op_definition
+@op_definition
 class OpOp(GraphOp):
     """One operation of the registry: `graph.op matmul(x, W[l]) -> (y) settings {…} with {…}`.
 
@@ -160,7 +161,7 @@ class OpOp(GraphOp):
         print_dict(printer, "with", self.hints)
 
 
-@irdl_op_definition
+@op_definition
 class LoopOp(GraphOp):
     """A counted loop over half-open bounds: `graph.loop layers l in 0 to num_layers { … }`."""
 
@@ -216,7 +217,7 @@ class LoopOp(GraphOp):
         printer.print_region(self.body, print_empty_block=False)
 
 
-@irdl_op_definition
+@op_definition
 class ScopeOp(GraphOp):
     """A named group of nodes: `graph.scope "attention" { … }`."""
 
@@ -256,7 +257,7 @@ class ScopeOp(GraphOp):
         printer.print_region(self.body, print_empty_block=False)
 
 
-@irdl_op_definition
+@op_definition
 class BranchOp(GraphOp):
     """A call: `graph.branch body`, or of one of two: `graph.branch if c then a else b`."""
 
@@ -307,7 +308,7 @@ class BranchOp(GraphOp):
         print_name(printer, self.then_block.data, ("if",))
 
 
-@irdl_op_definition
+@op_definition
 class CallOp(GraphOp):
     """A call of a block with parameters: `graph.call conv(h, "features.0") -> (y) settings {stride = 2}`.
 
@@ -390,7 +391,7 @@ class CallOp(GraphOp):
         print_dict(printer, "settings", self.settings)
 
 
-@irdl_op_definition
+@op_definition
 class BarrierOp(GraphOp):
     """Stops motion, fusion and reordering across it."""
 
@@ -402,7 +403,7 @@ class BarrierOp(GraphOp):
         super().__init__()
 
 
-@irdl_op_definition
+@op_definition
 class DepOp(GraphOp):
     """Orders the last `after` before it and the first `before` after it: op or effect names."""
 
@@ -446,7 +447,7 @@ class _MoveOp(GraphOp):
         print_ref(printer, self.target)
 
 
-@irdl_op_definition
+@op_definition
 class TransferOp(_MoveOp):
     """Copies a value: `graph.transfer a -> b`."""
 
@@ -473,7 +474,7 @@ class _NamesOp(GraphOp):
             printer.print_string(" " + ", ".join(self.names))
 
 
-@irdl_op_definition
+@op_definition
 class ReturnOp(_NamesOp):
     """Leaves the block; in entry it may name the results of the step: `graph.return (y)`."""
 
@@ -492,7 +493,7 @@ class ReturnOp(_NamesOp):
             printer.print_string(f" ({', '.join(self.names)})")
 
 
-@irdl_op_definition
+@op_definition
 class YieldOp(_NamesOp):
     """Publishes a snapshot of the named values."""
 
@@ -504,7 +505,7 @@ class YieldOp(_NamesOp):
         return cls([n.data for n in parse_names(parser)])
 
 
-@irdl_op_definition
+@op_definition
 class AwaitOp(_NamesOp):
     """Waits for the named values."""
 
@@ -516,21 +517,21 @@ class AwaitOp(_NamesOp):
         return cls([n.data for n in parse_names(parser)])
 
 
-@irdl_op_definition
+@op_definition
 class CacheReadOp(_MoveOp):
     """`graph.cache_read K[l] -> k`."""
 
     name = "graph.cache_read"
 
 
-@irdl_op_definition
+@op_definition
 class CacheWriteOp(_MoveOp):
     """`graph.cache_write k -> K[l]`."""
 
     name = "graph.cache_write"
 
 
-@irdl_op_definition
+@op_definition
 class CacheStepOp(GraphOp):
     """Adds `amount` to a persistent scalar: `graph.cache_step n by 1`; with `down` it is subtracted.
 
@@ -588,7 +589,7 @@ class CacheStepOp(GraphOp):
         print_size(printer, self.amount.data)
 
 
-@irdl_op_definition
+@op_definition
 class CacheResetOp(GraphOp):
     """Back to the initial content: a scalar, a table, a prefix or an entry."""
 
