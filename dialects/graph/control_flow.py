@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.irdl import opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
@@ -41,10 +41,11 @@ from openinfer.dialects.graph.syntax import (
     print_ref,
     print_refs,
 )
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.runtime.sizes import SizeLike
 
 
-@irdl_op_definition
+@op_definition
 class LoopOp(GraphOp):
     """A counted loop over half-open bounds: `graph.loop layers l in 0 to num_layers { … }`."""
 
@@ -100,7 +101,7 @@ class LoopOp(GraphOp):
         printer.print_region(self.body, print_empty_block=False)
 
 
-@irdl_op_definition
+@op_definition
 class ScopeOp(GraphOp):
     """A named group of nodes: `graph.scope "attention" { … }`."""
 
@@ -140,7 +141,7 @@ class ScopeOp(GraphOp):
         printer.print_region(self.body, print_empty_block=False)
 
 
-@irdl_op_definition
+@op_definition
 class BranchOp(GraphOp):
     """A call: `graph.branch body`, or of one of two: `graph.branch if c then a else b`."""
 
@@ -191,7 +192,7 @@ class BranchOp(GraphOp):
         print_name(printer, self.then_block.data, ("if",))
 
 
-@irdl_op_definition
+@op_definition
 class CallOp(GraphOp):
     """A call of a block with parameters: `graph.call conv(h, "features.0") -> (y) settings {stride = 2}`.
 
@@ -274,7 +275,7 @@ class CallOp(GraphOp):
         print_dict(printer, "settings", self.settings)
 
 
-@irdl_op_definition
+@op_definition
 class BarrierOp(GraphOp):
     """Stops motion, fusion and reordering across it."""
 
@@ -286,7 +287,7 @@ class BarrierOp(GraphOp):
         super().__init__()
 
 
-@irdl_op_definition
+@op_definition
 class DepOp(GraphOp):
     """Orders the last `after` before it and the first `before` after it: op or effect names."""
 
@@ -320,7 +321,7 @@ class _NamesOp(GraphOp):
             printer.print_string(" " + ", ".join(self.names))
 
 
-@irdl_op_definition
+@op_definition
 class ReturnOp(_NamesOp):
     """Leaves the block; in entry it may name the results of the step: `graph.return (y)`."""
 
@@ -339,7 +340,7 @@ class ReturnOp(_NamesOp):
             printer.print_string(f" ({', '.join(self.names)})")
 
 
-@irdl_op_definition
+@op_definition
 class YieldOp(_NamesOp):
     """Publishes a snapshot of the named values."""
 
@@ -351,7 +352,7 @@ class YieldOp(_NamesOp):
         return cls([n.data for n in parse_names(parser)])
 
 
-@irdl_op_definition
+@op_definition
 class AwaitOp(_NamesOp):
     """Waits for the named values."""
 

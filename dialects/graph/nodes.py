@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
+from xdsl.irdl import opt_prop_def, prop_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
@@ -33,10 +33,11 @@ from openinfer.dialects.graph.syntax import (
     print_refs,
     print_type,
 )
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.runtime.sizes import Size, SizeLike
 
 
-@irdl_op_definition
+@op_definition
 class AssignOp(GraphOp):
     """A temporary of the step: `graph.assign t f32 [B, D]`."""
 
@@ -75,7 +76,7 @@ class AssignOp(GraphOp):
         print_type(printer, self.dtype, self.dims)
 
 
-@irdl_op_definition
+@op_definition
 class OpOp(GraphOp):
     """One operation of the registry: `graph.op matmul(x, W[l]) -> (y) settings {…} with {…}`.
 
@@ -176,28 +177,28 @@ class _MoveOp(GraphOp):
         print_ref(printer, self.target)
 
 
-@irdl_op_definition
+@op_definition
 class TransferOp(_MoveOp):
     """Copies a value: `graph.transfer a -> b`."""
 
     name = "graph.transfer"
 
 
-@irdl_op_definition
+@op_definition
 class CacheReadOp(_MoveOp):
     """`graph.cache_read K[l] -> k`."""
 
     name = "graph.cache_read"
 
 
-@irdl_op_definition
+@op_definition
 class CacheWriteOp(_MoveOp):
     """`graph.cache_write k -> K[l]`."""
 
     name = "graph.cache_write"
 
 
-@irdl_op_definition
+@op_definition
 class CacheStepOp(GraphOp):
     """Adds `amount` to a persistent scalar: `graph.cache_step n by 1`; with `down` it is subtracted.
 
@@ -255,7 +256,7 @@ class CacheStepOp(GraphOp):
         print_size(printer, self.amount.data)
 
 
-@irdl_op_definition
+@op_definition
 class CacheResetOp(GraphOp):
     """Back to the initial content: a scalar, a table, a prefix or an entry."""
 

@@ -26,7 +26,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -36,6 +35,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.checks import element, expect_element, refuse, shape_of
 from openinfer.dialects.nn.tensor_ops import int_setting
 
@@ -46,7 +46,7 @@ def _ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i64, list(values))
 
 
-@irdl_op_definition
+@op_definition
 class DefineSizeOp(IRDLOperation):
     """Gives a dynamic size its value, from here on: `nn.define_size "step.0" = %n node 3`."""
 
@@ -63,7 +63,7 @@ class DefineSizeOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class RequireOp(IRDLOperation):
     """The step fails with `node` and two numbers when the condition does not hold.
 
@@ -100,7 +100,7 @@ class RequireOp(IRDLOperation):
         super().__init__(operands=[condition, first, second], properties=properties)
 
 
-@irdl_op_definition
+@op_definition
 class ExtentOp(IRDLOperation):
     """How far an axis of a state is in use: `%e = nn.extent "K"[] axis 1`.
 
@@ -124,7 +124,7 @@ class ExtentOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class GrowOp(IRDLOperation):
     """An axis is in use up to `need` at least: `%n = nn.grow "K"[] axis 1 to %need node 3`.
 
@@ -156,7 +156,7 @@ class GrowOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class SetExtentOp(IRDLOperation):
     """An axis is in use up to just `to` from here on: `nn.set_extent "P" axis 1 to %n node 3`.
 
@@ -187,7 +187,7 @@ def _check_places(op: Operation, offsets: Sequence[SSAValue], kept: Sequence[int
         refuse(op, f"kept axes {list(kept)} of {len(offsets)}")
 
 
-@irdl_op_definition
+@op_definition
 class StateReadOp(IRDLOperation):
     """A part of a state: `%k = nn.state_read "K"[%l, %a] kept [1] : tensor<?x8xf32, …>`.
 
@@ -219,7 +219,7 @@ class StateReadOp(IRDLOperation):
             refuse(self, f"{len(kept)} kept axes in a result of type {self.value.type}")
 
 
-@irdl_op_definition
+@op_definition
 class StateWriteOp(IRDLOperation):
     """Stores a part of a state: `nn.state_write "K"[%l, %t] kept [] node 3 = %k : tensor<8xf32>`."""
 
@@ -255,7 +255,7 @@ class StateWriteOp(IRDLOperation):
         _check_places(self, self.offsets, self.kept.get_values())
 
 
-@irdl_op_definition
+@op_definition
 class StateResetOp(IRDLOperation):
     """Entries are as at the start again: `nn.state_reset "K"[%l]`, all that start with the indices."""
 
@@ -273,7 +273,7 @@ class StateResetOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class CommitOp(IRDLOperation):
     """What a persistent variable holds when the step ends well: `nn.commit %v "h" : tensor<4xf32>`.
 
@@ -307,7 +307,7 @@ class _SameValueOp(IRDLOperation):
             refuse(self, f"{self.source.type} is no {self.result.type}")
 
 
-@irdl_op_definition
+@op_definition
 class CastDimsOp(_SameValueOp):
     """The same value, its sizes said in other words: `nn.cast_dims %v : tensor<…> to tensor<…>`.
 
@@ -317,7 +317,7 @@ class CastDimsOp(_SameValueOp):
     name = "nn.cast_dims"
 
 
-@irdl_op_definition
+@op_definition
 class LoosenOp(_SameValueOp):
     """A value as a body hands it on: `nn.loosen %v : tensor<…> to tensor<…>`.
 
@@ -328,14 +328,14 @@ class LoosenOp(_SameValueOp):
     name = "nn.loosen"
 
 
-@irdl_op_definition
+@op_definition
 class SettleOp(_SameValueOp):
     """A value that was handed on, with its sizes: `nn.settle %v : tensor<…> to tensor<…>`."""
 
     name = "nn.settle"
 
 
-@irdl_op_definition
+@op_definition
 class StateViewOp(IRDLOperation):
     """The memory of entries that lie together: `%k = nn.state_view "K"[%l, %a] [%n] : memref<?x8xf32>`.
 
@@ -361,7 +361,7 @@ class StateViewOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class StatePlaceOp(IRDLOperation):
     """The memory of entries that the step is about to write, all of them:
     `%k = nn.state_place "K"[%l, %a] [] node 3 : memref<8xf32>`.
@@ -396,7 +396,7 @@ class StatePlaceOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class StateLoadOp(IRDLOperation):
     """Copies a part of a state into a buffer: `nn.state_load "K"[%l, %a] kept [0] to %b : memref<…>`."""
 
@@ -419,7 +419,7 @@ class StateLoadOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class LeaveIfOp(IRDLOperation):
     """The step ends here when the condition holds: `nn.leave_if %failed`."""
 

@@ -138,7 +138,7 @@ class LoopBuilder:
 
     def index(self, value: Index) -> SSAValue:
         if value.__class__ in VALUES or isinstance(value, SSAValue):
-            return value
+            return value  # pyright: ignore[reportReturnType]
         constant = self.made(arith.ConstantOp, (), INDEX, {"value": index_attribute(value)})
         constant.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"
         return constant
