@@ -36,7 +36,7 @@ from openinfer.lowering.demands import (
     Widening,
 )
 from openinfer.lowering.facts import Facts
-from openinfer.lowering.kernels.expand_math import REMAINDER, TANGENT, TURNS
+from openinfer.lowering.kernels.expand_math import POWER, REMAINDER, TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
@@ -64,7 +64,7 @@ _FLOATS = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Float8E4M3FNT
 _PLAIN = (Float16Type, Float32Type, Float64Type, nn.BlockType)
 _NO_FUNCTIONS = "the device has no {} of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
-_FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT))
+_FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT, POWER))
 _COMPUTED = CONVERTED | _FUNCTIONS | {REMAINDER}
 
 _OF_FUNCTIONS = (nn.SoftmaxOp, nn.AttentionOp, nn.LstmOp, nn.GruOp, nn.FourierOp)
@@ -279,7 +279,7 @@ def _refused(op: Operation, device: DeviceDescription) -> str | None:
     if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
         return None
     if op.name not in _COMPUTED:
-        return f"the device does not compute {op.name}"
+        return f"the device has nothing to compute {op.name} with"
     for value in (*op.operands, *op.results):
         if not _is_value(value.type, device):
             return f"the device does not compute with {value.type}"
