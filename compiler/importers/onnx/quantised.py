@@ -50,9 +50,7 @@ def quantized(
         scale = spread(node, scale, x, axis, block)
         divided = g.op("div", x, _cast(node, scale, x.dtype))
         if zero is not None:
-            divided = g.op(
-                "add", divided, _cast(node, spread(node, zero, x, axis, block), x.dtype)
-            )
+            divided = g.op("add", divided, _cast(node, spread(node, zero, x, axis, block), x.dtype))
         return converted(node, divided, to, saturate=saturate)
     if block or not _fits(scale, x, axis) or x.dtype != "f32" or scale.dtype != "f32":
         scale = _cast(node, spread(node, scale, x, axis, block), x.dtype)
