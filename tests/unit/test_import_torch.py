@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -150,6 +151,30 @@ def test_sources_beside_pytorch_are_the_users() -> None:
     found = provenance_of_node(node)
     assert (found.file, found.line) == (f"{folder}vision/net.py", 7)
     assert found.variable == "y"
+
+
+def test_a_packed_projection_is_left_as_it_is() -> None:
+    """PyTorch takes apart what attention takes together, and turns the batch to the second place for it."""
+
+    class Attend(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.MultiheadAttention(16, 4, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.attend(x, x, x, need_weights=False)[0]
+
+    module = Attend().eval()
+    graph, package = oi.from_torch(module, (torch.randn(2, 5, 16),), {"x": ("B", "L", None)})
+    ops = re.findall(r"(\w+)\(", str(graph).partition("block entry")[2])
+    assert ops == ["linear", *["slice"] * 3, "attention", "add", "linear"]
+    executors = [one(graph, package).make_executor() for one in (oi.Simulator, oi.compile)]
+    for shape in ((2, 5, 16), (1, 1, 16), (3, 4, 16)):
+        x = torch.randn(*shape)
+        with torch.no_grad():
+            want = module(x).numpy()
+        for executor in executors:
+            assert_same(executor.run(x=x.numpy())["output"], want, str(shape))
 
 
 def test_a_constant_that_is_written_is_refused() -> None:

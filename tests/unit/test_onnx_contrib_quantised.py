@@ -269,7 +269,8 @@ def test_tables_of_blocks(
     inputs: Inputs = {"t": stored(shape), "i": places, "s": scale(*coarse)}
     inputs |= {"z": stored(coarse)} if points else {}
     weights = tuple(name for name in inputs if name != "i")
-    settings = {"block_size": 16, "gather_axis": axis, "quantize_axis": along, "bits": bits}
+    settings: dict[str, Any] = {"block_size": 16, "gather_axis": axis, "quantize_axis": along}
+    settings["bits"] = bits
     agree("GatherBlockQuantized", inputs, weights, **settings)
     damaged = inputs | {"s": scale(*coarse[:-1], coarse[-1] + 1)}
     with pytest.raises(oi.ProgramError, match="has scales"):
