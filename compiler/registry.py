@@ -39,6 +39,7 @@ PASSES: dict[str, str] = {
     "recognize-rotary": "openinfer.lowering.graph.imports.recognize_rotary:RecognizeRotary",
     "hoist-masks": "openinfer.lowering.graph.imports.hoist_masks:HoistMasks",
     "add-cache": "openinfer.lowering.graph.imports.add_cache:AddCache",
+    "compose-views": "openinfer.lowering.graph.imports.compose_views:ComposeViews",
     "merge-heads": "openinfer.lowering.graph.imports.merge_heads:MergeHeads",
     "outline-modules": "openinfer.lowering.graph.imports.outline_modules:OutlineModules",
     "outline-blocks": "openinfer.lowering.graph.imports.outline_blocks:OutlineBlocks",
@@ -65,6 +66,7 @@ PASSES: dict[str, str] = {
     # linalg
     "bufferize": "openinfer.lowering.buffers.bufferize:Bufferize",
     "expand-composites": "openinfer.lowering.linalg.expand_composites:ExpandComposites",
+    "split-concats": "openinfer.lowering.linalg.split_concats:SplitConcats",
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",

@@ -16,6 +16,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from openinfer.lowering.locations import location_of
+from openinfer.runtime.dominance import immediate_dominators
 
 
 class DominanceError(VerifyException):
@@ -26,61 +27,9 @@ class DominanceError(VerifyException):
         super().__init__(message)
 
 
-def immediate_dominators(region: Region) -> dict[Block, Block | None]:
-    """The immediate dominator of each block of a region that its entry block reaches.
-
-    The entry block has None. The algorithm of Cooper, Harvey and Kennedy: intersect the dominators
-    of the predecessors in reverse post-order until nothing changes.
-    """
-    entry = region.blocks[0]
-    order: list[Block] = []
-    seen = {entry}
-    stack = [(entry, iter(_successors(entry)))]
-    while stack:
-        block, successors = stack[-1]
-        for successor in successors:
-            if successor not in seen:
-                seen.add(successor)
-                stack.append((successor, iter(_successors(successor))))
-                break
-        else:
-            order.append(block)
-            stack.pop()
-    number = {block: index for index, block in enumerate(order)}
-    predecessors: dict[Block, list[Block]] = {block: [] for block in order}
-    for block in order:
-        for successor in _successors(block):
-            predecessors[successor].append(block)
-
-    dominator: dict[Block, Block] = {entry: entry}
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(order[:-1]):
-            known = [p for p in predecessors[block] if p in dominator]
-            best = known[0]
-            for other in known[1:]:
-                best = _common(best, other, dominator, number)
-            if dominator.get(block) is not best:
-                dominator[block] = best
-                changed = True
-    return {block: None if block is entry else dominator[block] for block in order}
-
-
 def _successors(block: Block) -> tuple[Block, ...]:
     last = block.last_op
     return tuple(last.successors) if last is not None else ()
-
-
-def _common(
-    left: Block, right: Block, dominator: dict[Block, Block], number: dict[Block, int]
-) -> Block:
-    while left is not right:
-        while number[left] < number[right]:
-            left = dominator[left]
-        while number[right] < number[left]:
-            right = dominator[right]
-    return left
 
 
 def verify_dominance(module: Operation) -> None:
@@ -97,11 +46,10 @@ def _check_region(region: Region, outer: set[SSAValue]) -> None:
         added = _check_block(blocks[0], outer)
         outer.difference_update(added)
         return
-    dominators = immediate_dominators(region)
     children: dict[Block, list[Block]] = {}
-    for block, dominator in dominators.items():
-        if dominator is not None:
-            children.setdefault(dominator, []).append(block)
+    successors = {block: _successors(block) for block in blocks}
+    for block, dominator in immediate_dominators(blocks[0], successors).items():
+        children.setdefault(dominator, []).append(block)
     # Depth first over the dominator tree; what a block defines is visible in its subtree only.
     stack: list[tuple[Block, list[SSAValue] | None]] = [(blocks[0], None)]
     while stack:

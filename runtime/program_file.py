@@ -22,10 +22,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from openinfer.runtime.errors import ArtefactError
+from openinfer.runtime.quick_dataclass import dataclass
 
 SUFFIX = ".oip"
 """How the files of compiled programs are called."""

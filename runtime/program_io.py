@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +42,7 @@ from openinfer.runtime.program_file import (
     damaged,
     other_version,
 )
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.rows import plain_data, row_of
 
 T = TypeVar("T")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from openinfer.runtime.errors import StepError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.errors import InputError
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor

@@ -100,7 +100,10 @@ def _parts(measured: Sequence[Data]) -> Iterator[str]:
             rows = _sorted(row for row in data["rows"] if row["threads"] == threads)
             yield f"### {processor(data)}, {threads_words(threads)}"
             yield markdown(speeds(rows))
-            yield "Until the first token, and bytes in memory then, pages of the file included:"
+            yield (
+                "Until the first token, and bytes in memory then, of a later start, pages of the file "
+                "included:"
+            )
             yield markdown(starts(rows))
         if notes := list(_notes(data)):
             yield "Missing there:\n\n" + "\n".join(f"- {note}" for note in notes)

@@ -42,7 +42,7 @@ from openinfer.runtime.packages.oinf_writer import OinfContent
 SIMPLIFY = (
     *("drop-dead", "canonicalize-graph", "recognize-quantized-linear", "fold-constants"),
     *("recognize-activations", "recognize-norms", "recognize-linear", "recognize-sdpa"),
-    *("lift-index-functions", "recognize-rotary", "merge-heads"),
+    *("lift-index-functions", "recognize-rotary", "compose-views", "merge-heads"),
     *("fold-constants", "canonicalize-graph", "hoist-masks", "drop-dead"),
 )
 """Passes that make a program shorter, in their order."""

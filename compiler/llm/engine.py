@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,6 +21,7 @@ from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.devices import DEFAULT_DEVICE, SIMULATOR, device_of, kind_of
 from openinfer.runtime.errors import InputError, PackageError, UnsupportedError
 from openinfer.runtime.packages.base import Package
+from openinfer.runtime.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from openinfer.compiler.api import Graph

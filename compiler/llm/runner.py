@@ -8,7 +8,7 @@ must be for that stands in `docs/language-models.md`; it gets the inputs that it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from openinfer.runtime.errors import InputError, UnsupportedError
 from openinfer.runtime.executor import BaseExecutor
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.state import State
 
 Floats: TypeAlias = "NDArray[np.float32]"

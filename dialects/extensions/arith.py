@@ -28,7 +28,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     base,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -42,6 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self, have_compatible_shape
 
 from openinfer.dialects.extensions.extend import add_traits, extended_dialect, extended_op
+from openinfer.dialects.late_syntax import op_definition
 
 # Without traits it would never be removed or shared.
 add_traits(arith.RemUIOp, Pure())
@@ -207,7 +207,7 @@ class IndexCastOp(arith.IndexCastOp):
             )
 
 
-@irdl_op_definition
+@op_definition
 class IndexCastUIOp(IRDLOperation):
     """Cast between index and a signless integer, zero extended; scalars and vectors."""
 
@@ -299,7 +299,7 @@ class TruncFOp(arith.TruncFOp):
         _verify_widths(self, wider=False)
 
 
-@irdl_op_definition
+@op_definition
 class RemFOp(IRDLOperation):
     """Remainder of a float division, with the sign of the dividend (C's fmod)."""
 

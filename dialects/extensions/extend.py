@@ -15,6 +15,8 @@ from xdsl.ir import Dialect, Operation, OpTrait, OpTraits
 from xdsl.irdl import AttrConstraint, IRDLOperation, RangeOf, VariadicDef
 from xdsl.irdl.operations import OperandDef, ResultDef, get_accessors_from_op_def
 
+from openinfer.dialects.late_syntax import give_syntax
+
 _OpT = TypeVar("_OpT", bound=type[IRDLOperation])
 
 
@@ -58,19 +60,23 @@ def extended_op(
         base = cls.__bases__[0]
         assert issubclass(base, IRDLOperation)
         definition = base.get_irdl_definition()
+        syntax = definition.assembly_format
         has_own_syntax = custom_syntax or assembly_format is not None
         definition = replace(
             definition,
             operands=_redefine(definition.operands, operands or {}),
             results=_redefine(definition.results, results or {}),
             traits=definition.traits if traits is None else _traits(traits),
-            assembly_format=assembly_format if has_own_syntax else definition.assembly_format,
+            assembly_format=None,
         )
         own = dict(cls.__dict__)
         accessors = get_accessors_from_op_def(definition, own.pop("verify_", None))
         for name, value in accessors.items():
             if name not in own:
                 setattr(cls, name, value)
+        definition.assembly_format = assembly_format if has_own_syntax else syntax
+        if definition.assembly_format is not None:
+            give_syntax(cls, definition)
         return cls
 
     return decorate

@@ -36,7 +36,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     base,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -59,6 +58,7 @@ from openinfer.dialects.extensions.arith import bool_type_like
 from openinfer.dialects.extensions.extend import extended_dialect, extended_op
 from openinfer.dialects.extensions.llvm_atomics import AtomicRMWOp, CmpXchgOp, FenceOp, StoreOp
 from openinfer.dialects.extensions.llvm_intrinsics import INTRINSICS, MaskedStoreOp
+from openinfer.dialects.late_syntax import op_definition
 
 _FLOAT_LIKE = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
 _BOOL_LIKE = base(IntegerType) | VectorType.constr(base(IntegerType))
@@ -129,13 +129,13 @@ class GEPOp(llvm.GEPOp):
 
 def _cast_op(name: str) -> type[GenericCastOp]:
     body = {"name": f"llvm.{name}", "__module__": __name__, "__annotations__": {}}
-    return irdl_op_definition(type(name, (GenericCastOp,), body))
+    return op_definition(type(name, (GenericCastOp,), body))
 
 
 FPToSIOp, FPToUIOp, UIToFPOp = (_cast_op(name) for name in ("fptosi", "fptoui", "uitofp"))
 
 
-@irdl_op_definition
+@op_definition
 class ExtractElementOp(IRDLOperation):
     name = "llvm.extractelement"
 
@@ -154,7 +154,7 @@ class ExtractElementOp(IRDLOperation):
         super().__init__(operands=[vector, position], result_types=[element])
 
 
-@irdl_op_definition
+@op_definition
 class PoisonOp(IRDLOperation):
     name = "llvm.mlir.poison"
 
@@ -168,7 +168,7 @@ class PoisonOp(IRDLOperation):
         super().__init__(result_types=[result_type])
 
 
-@irdl_op_definition
+@op_definition
 class FreezeOp(IRDLOperation):
     name = "llvm.freeze"
 
@@ -185,7 +185,7 @@ class FreezeOp(IRDLOperation):
         super().__init__(operands=[value], result_types=[SSAValue.get(value).type])
 
 
-@irdl_op_definition
+@op_definition
 class SwitchOp(IRDLOperation):
     """A jump by an integer: `case_values[i]` goes to `case_blocks[i]`, anything else to default."""
 

@@ -25,7 +25,6 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     VarConstraint,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -35,6 +34,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from openinfer.dialects.extensions.extend import extended_op
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.runtime.quick_dataclass import dataclass
 
 _FLOATS = VarConstraint("T", AnyFloatConstr | VectorType.constr(AnyFloatConstr))
@@ -79,7 +79,7 @@ def _op(
     if syntax is not None and properties:
         body["irdl_options"] = (ParsePropInAttrDict(),)
     class_name = "".join(part.capitalize() for part in name.split(".")) + "Op"
-    return name, irdl_op_definition(type(class_name, (IRDLOperation,), body))
+    return name, op_definition(type(class_name, (IRDLOperation,), body))
 
 
 _FLAGS = {"fastmathFlags": prop_def(FastMathAttr, default_value=FastMathAttr(None))}

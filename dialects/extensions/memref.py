@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     traits_def,
@@ -35,6 +34,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from openinfer.dialects.extensions.extend import add_traits, extended_dialect, extended_op
+from openinfer.dialects.late_syntax import op_definition
 
 for _view_op in (
     memref.AssumeAlignmentOp,
@@ -162,7 +162,7 @@ class AtomicRMWOp(memref.AtomicRMWOp):
         return op
 
 
-@irdl_op_definition
+@op_definition
 class PrefetchOp(IRDLOperation):
     """Ask for the cache line of an element: `locality` 0 (use once) to 3 (keep)."""
 

@@ -26,7 +26,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     base,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -36,6 +35,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from openinfer.dialects.extensions.extend import add_traits, extended_dialect, extended_op
+from openinfer.dialects.late_syntax import op_definition
 
 add_traits(vector.LoadOp, MemoryReadEffect())
 add_traits(vector.MaskedLoadOp, MemoryReadEffect())
@@ -74,7 +74,7 @@ class ReductionOp(vector.ReductionOp):
         )
 
 
-@irdl_op_definition
+@op_definition
 class StepOp(IRDLOperation):
     """The vector 0, 1, 2, ... of index values."""
 
@@ -90,7 +90,7 @@ class StepOp(IRDLOperation):
         super().__init__(result_types=[result_type])
 
 
-@irdl_op_definition
+@op_definition
 class GatherOp(IRDLOperation):
     """Elements at `base[offsets + index_vec]` where the mask is set, else those of `pass_thru`."""
 

@@ -20,6 +20,17 @@ from openinfer.dialects.graph.attributes import (
     parse_size,
     print_size,
 )
+from openinfer.dialects.graph.control_flow import (
+    AwaitOp,
+    BarrierOp,
+    BranchOp,
+    CallOp,
+    DepOp,
+    LoopOp,
+    ReturnOp,
+    ScopeOp,
+    YieldOp,
+)
 from openinfer.dialects.graph.declarations import (
     BlockOp,
     PackageSizeOp,
@@ -31,21 +42,12 @@ from openinfer.dialects.graph.declarations import (
 )
 from openinfer.dialects.graph.nodes import (
     AssignOp,
-    AwaitOp,
-    BarrierOp,
-    BranchOp,
     CacheReadOp,
     CacheResetOp,
     CacheStepOp,
     CacheWriteOp,
-    CallOp,
-    DepOp,
-    LoopOp,
     OpOp,
-    ReturnOp,
-    ScopeOp,
     TransferOp,
-    YieldOp,
 )
 from openinfer.dialects.graph.syntax import GraphOp
 

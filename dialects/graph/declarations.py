@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.irdl import opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, NoTerminator
@@ -25,11 +25,12 @@ from openinfer.dialects.graph.syntax import (
     print_dict,
     print_type,
 )
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.runtime.dtypes import PACKAGE_DTYPES
 from openinfer.runtime.sizes import Size, SizeLike
 
 
-@irdl_op_definition
+@op_definition
 class VariableOp(GraphOp):
     """A declaration: `graph.variable W(l) constant f32 [D, "3*D"] {pattern = "W.{l}"}`.
 
@@ -105,7 +106,7 @@ class VariableOp(GraphOp):
             printer.print_attr_dict(self.options.data)
 
 
-@irdl_op_definition
+@op_definition
 class PackageSizeOp(GraphOp):
     """A named size of the package (or given by the caller): `graph.package_size B = 4`."""
 
@@ -131,7 +132,7 @@ class PackageSizeOp(GraphOp):
         printer.print_string(f" = {self.value.data}")
 
 
-@irdl_op_definition
+@op_definition
 class SizeOp(GraphOp):
     """A size that the program defines: `graph.size head = "hidden/heads"`."""
 
@@ -156,7 +157,7 @@ class SizeOp(GraphOp):
         print_size(printer, self.value.data)
 
 
-@irdl_op_definition
+@op_definition
 class SizeBoundOp(GraphOp):
     """What a size may be, limits included: `graph.size_bound L at_least 1 at_most 512`, one or both."""
 
@@ -205,7 +206,7 @@ class SizeBoundOp(GraphOp):
                 print_size(printer, limit.data)
 
 
-@irdl_op_definition
+@op_definition
 class PackageTensorOp(GraphOp):
     """A tensor of the package: `graph.package_tensor "W.0" f32 [384, 384]`, `absent` if no data.
 
@@ -256,7 +257,7 @@ class PackageTensorOp(GraphOp):
             printer.print_string(" absent")
 
 
-@irdl_op_definition
+@op_definition
 class PackageValueOp(GraphOp):
     """A metadata entry that the program names: `graph.package_value "eps" = 1.0e-12 : f64`."""
 
@@ -283,7 +284,7 @@ class PackageValueOp(GraphOp):
         printer.print_attribute(self.value)
 
 
-@irdl_op_definition
+@op_definition
 class BlockOp(GraphOp):
     """A named block of nodes: `graph.block entry { … }`.
 

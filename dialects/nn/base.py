@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     traits_def,
     var_operand_def,
@@ -28,6 +27,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.layouts import LayoutAttr
 
 _SEGMENTS = ("operandSegmentSizes", "rooms")
@@ -298,7 +298,7 @@ def _parse_operands(parser: Parser) -> list[UnresolvedOperand]:
     )
 
 
-@irdl_op_definition
+@op_definition
 class YieldOp(IRDLOperation):
     """Ends the body of an operation that carries one: the value of one output element."""
 

@@ -11,7 +11,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -20,6 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.checks import refuse
 
 LANES = 4
@@ -28,7 +28,7 @@ TABLE = 16
 """Bytes of a table."""
 
 
-@irdl_op_definition
+@op_definition
 class DotBytesOp(IRDLOperation):
     """`sum + a[0]·b[0] + a[1]·b[1] + a[2]·b[2] + a[3]·b[3]`, modulo 2^32.
 
@@ -66,7 +66,7 @@ class DotBytesOp(IRDLOperation):
             refuse(self, f"operands are vector<{LANES}xi8>, found {kind}")
 
 
-@irdl_op_definition
+@op_definition
 class DotWordsOp(IRDLOperation):
     """In each lane: `sum + a[0]·b[0] + a[1]·b[1] + a[2]·b[2] + a[3]·b[3]` of the four bytes of its words.
 
@@ -123,7 +123,7 @@ class DotWordsOp(IRDLOperation):
             refuse(self, "only unsigned bytes are said to be small")
 
 
-@irdl_op_definition
+@op_definition
 class LookUpBytesOp(IRDLOperation):
     """The bytes of a table of 16 for the bytes of words, which are below 16.
 

@@ -10,17 +10,17 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     base,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
 
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.checks import refuse
 
 
-@irdl_op_definition
+@op_definition
 class DotPairsOp(IRDLOperation):
     """`sums[i] + a[2i + 1]·b[2i + 1] + a[2i]·b[2i]`, each sum rounded to f32.
 
@@ -58,7 +58,7 @@ class DotPairsOp(IRDLOperation):
             refuse(self, f"{sums} adds up as many pairs of bf16, found {pairs}")
 
 
-@irdl_op_definition
+@op_definition
 class RoundPairsOp(IRDLOperation):
     """Two vectors rounded to bf16, element by element side by side: `a[0], b[0], a[1], b[1], …`
 

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     traits_def,
@@ -21,8 +20,10 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from openinfer.dialects.late_syntax import op_definition
 
-@irdl_op_definition
+
+@op_definition
 class EndSectionOp(IRDLOperation):
     """The values that a section gives: `nn.end_section %h : tensor<4xf32>`."""
 
@@ -35,7 +36,7 @@ class EndSectionOp(IRDLOperation):
         super().__init__(operands=[list(given)])
 
 
-@irdl_op_definition
+@op_definition
 class SectionsOp(IRDLOperation):
     """The consumers of yielded values: `%a, %b = nn.sections -> (…) "one" { … } "two" { … }`.
 

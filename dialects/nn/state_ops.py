@@ -26,7 +26,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -36,6 +35,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.checks import element, expect_element, refuse, shape_of
 from openinfer.dialects.nn.tensor_ops import int_setting
 
@@ -46,7 +46,7 @@ def _ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i64, list(values))
 
 
-@irdl_op_definition
+@op_definition
 class DefineSizeOp(IRDLOperation):
     """Gives a dynamic size its value, from here on: `nn.define_size "step.0" = %n node 3`."""
 
@@ -63,7 +63,7 @@ class DefineSizeOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class RequireOp(IRDLOperation):
     """The step fails with `node` and two numbers when the condition does not hold.
 
@@ -100,7 +100,7 @@ class RequireOp(IRDLOperation):
         super().__init__(operands=[condition, first, second], properties=properties)
 
 
-@irdl_op_definition
+@op_definition
 class ExtentOp(IRDLOperation):
     """How far an axis of a state is in use: `%e = nn.extent "K"[] axis 1`.
 
@@ -124,7 +124,7 @@ class ExtentOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class GrowOp(IRDLOperation):
     """An axis is in use up to `need` at least: `%n = nn.grow "K"[] axis 1 to %need node 3`.
 
@@ -156,7 +156,7 @@ class GrowOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class SetExtentOp(IRDLOperation):
     """An axis is in use up to just `to` from here on: `nn.set_extent "P" axis 1 to %n node 3`.
 
@@ -187,7 +187,7 @@ def _check_places(op: Operation, offsets: Sequence[SSAValue], kept: Sequence[int
         refuse(op, f"kept axes {list(kept)} of {len(offsets)}")
 
 
-@irdl_op_definition
+@op_definition
 class StateReadOp(IRDLOperation):
     """A part of a state: `%k = nn.state_read "K"[%l, %a] kept [1] : tensor<?x8xf32, …>`.
 
@@ -219,7 +219,7 @@ class StateReadOp(IRDLOperation):
             refuse(self, f"{len(kept)} kept axes in a result of type {self.value.type}")
 
 
-@irdl_op_definition
+@op_definition
 class StateWriteOp(IRDLOperation):
     """Stores a part of a state: `nn.state_write "K"[%l, %t] kept [] node 3 = %k : tensor<8xf32>`."""
 
@@ -255,7 +255,7 @@ class StateWriteOp(IRDLOperation):
         _check_places(self, self.offsets, self.kept.get_values())
 
 
-@irdl_op_definition
+@op_definition
 class StateResetOp(IRDLOperation):
     """Entries are as at the start again: `nn.state_reset "K"[%l]`, all that start with the indices."""
 
@@ -273,7 +273,7 @@ class StateResetOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class CommitOp(IRDLOperation):
     """What a persistent variable holds when the step ends well: `nn.commit %v "h" : tensor<4xf32>`.
 
@@ -290,14 +290,9 @@ class CommitOp(IRDLOperation):
         super().__init__(operands=[value], properties={"state": StringAttr(state)})
 
 
-@irdl_op_definition
-class CastDimsOp(IRDLOperation):
-    """The same value, its sizes said in other words: `nn.cast_dims %v : tensor<…> to tensor<…>`.
+class _SameValueOp(IRDLOperation):
+    """A value with other words for its sizes."""
 
-    That they are equal was checked before it.
-    """
-
-    name = "nn.cast_dims"
     source = operand_def()
     result = result_def()
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
@@ -307,11 +302,23 @@ class CastDimsOp(IRDLOperation):
         super().__init__(operands=[source], result_types=[result])
 
     def verify_(self) -> None:
-        _check_same_value(self, self.source, self.result)
+        expect_element(self, "the result", element(self.result), element(self.source))
+        if len(shape_of(self.source)) != len(shape_of(self.result)):
+            refuse(self, f"{self.source.type} is no {self.result.type}")
 
 
-@irdl_op_definition
-class LoosenOp(IRDLOperation):
+@op_definition
+class CastDimsOp(_SameValueOp):
+    """The same value, its sizes said in other words: `nn.cast_dims %v : tensor<…> to tensor<…>`.
+
+    That they are equal was checked before it.
+    """
+
+    name = "nn.cast_dims"
+
+
+@op_definition
+class LoosenOp(_SameValueOp):
     """A value as a body hands it on: `nn.loosen %v : tensor<…> to tensor<…>`.
 
     The result names sizes that have no value of their own, only a bound: where it is handed to says
@@ -319,42 +326,16 @@ class LoosenOp(IRDLOperation):
     """
 
     name = "nn.loosen"
-    source = operand_def()
-    result = result_def()
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, result: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[result])
-
-    def verify_(self) -> None:
-        _check_same_value(self, self.source, self.result)
 
 
-@irdl_op_definition
-class SettleOp(IRDLOperation):
+@op_definition
+class SettleOp(_SameValueOp):
     """A value that was handed on, with its sizes: `nn.settle %v : tensor<…> to tensor<…>`."""
 
     name = "nn.settle"
-    source = operand_def()
-    result = result_def()
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, result: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[result])
-
-    def verify_(self) -> None:
-        _check_same_value(self, self.source, self.result)
 
 
-def _check_same_value(op: Operation, source: SSAValue, result: SSAValue) -> None:
-    expect_element(op, "the result", element(result), element(source))
-    if len(shape_of(source)) != len(shape_of(result)):
-        refuse(op, f"{source.type} is no {result.type}")
-
-
-@irdl_op_definition
+@op_definition
 class StateViewOp(IRDLOperation):
     """The memory of entries that lie together: `%k = nn.state_view "K"[%l, %a] [%n] : memref<?x8xf32>`.
 
@@ -380,7 +361,7 @@ class StateViewOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class StatePlaceOp(IRDLOperation):
     """The memory of entries that the step is about to write, all of them:
     `%k = nn.state_place "K"[%l, %a] [] node 3 : memref<8xf32>`.
@@ -415,7 +396,7 @@ class StatePlaceOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class StateLoadOp(IRDLOperation):
     """Copies a part of a state into a buffer: `nn.state_load "K"[%l, %a] kept [0] to %b : memref<…>`."""
 
@@ -438,7 +419,7 @@ class StateLoadOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class LeaveIfOp(IRDLOperation):
     """The step ends here when the condition holds: `nn.leave_if %failed`."""
 

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -27,6 +26,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from openinfer.dialects.graph import SizeAttr
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.checks import (
     element,
     expect_element,
@@ -40,7 +40,7 @@ from openinfer.dialects.nn.tensor_ops import int_setting
 from openinfer.runtime.sizes import SizeLike
 
 
-@irdl_op_definition
+@op_definition
 class SizeOp(IRDLOperation):
     """The value of a size expression in this step: `%n = nn.size "B*L"`."""
 
@@ -61,7 +61,7 @@ class SizeOp(IRDLOperation):
         printer.print_string_literal(str(self.size.data))
 
 
-@irdl_op_definition
+@op_definition
 class FromIndexOp(IRDLOperation):
     """An index as a tensor of one element: `%t = nn.from_index %i : tensor<i64>`."""
 
@@ -79,7 +79,7 @@ class FromIndexOp(IRDLOperation):
         expect_shape(self, "the result", shape_of(self.value), ())
 
 
-@irdl_op_definition
+@op_definition
 class ThreadOp(IRDLOperation):
     """The number of the thread that runs this, from 0: `%t = nn.thread`."""
 
@@ -92,7 +92,7 @@ class ThreadOp(IRDLOperation):
         super().__init__(result_types=[IndexType()])
 
 
-@irdl_op_definition
+@op_definition
 class MemberOp(IRDLOperation):
     """One member of a weight family: `%w = nn.member %W[%l] : tensor<6x4x4xf32> -> tensor<4x4xf32>`."""
 
@@ -117,7 +117,7 @@ class MemberOp(IRDLOperation):
         expect_element(self, "the member", element(self.member), element(self.family))
 
 
-@irdl_op_definition
+@op_definition
 class CheckIndexOp(IRDLOperation):
     """The index when it lies in `0..bound`, else 0, and the step fails with `node`."""
 
@@ -142,7 +142,7 @@ class CheckIndexOp(IRDLOperation):
                 refuse(self, f"{what} {number} is negative")
 
 
-@irdl_op_definition
+@op_definition
 class TakeErrorsOp(IRDLOperation):
     """What kernels of the device have noted is what the step fails with, if they have noted something.
 
@@ -164,7 +164,7 @@ class TakeErrorsOp(IRDLOperation):
             expect_shape(self, f"the {what}", shape_of(record), (4,))
 
 
-@irdl_op_definition
+@op_definition
 class ObserveOp(IRDLOperation):
     """Shows a value of the program to the host after a node: `nn.observe %t {node = 3 : i64}`."""
 
@@ -182,7 +182,7 @@ class ObserveOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
+@op_definition
 class ViewOp(IRDLOperation):
     """The same contiguous bytes with another shape: `nn.view %a [%B] : memref<…> to memref<…>`.
 
@@ -209,7 +209,7 @@ class ViewOp(IRDLOperation):
             refuse(self, f"{times(source)} elements seen as {times(view)}")
 
 
-@irdl_op_definition
+@op_definition
 class TransferOp(IRDLOperation):
     """Copies a buffer from the memory of one machine to that of the other.
 
@@ -243,7 +243,7 @@ class TransferOp(IRDLOperation):
             refuse(self, f"{self.source.type} does not fill {self.target.type}")
 
 
-@irdl_op_definition
+@op_definition
 class PublishOp(IRDLOperation):
     """The buffer that the host reads as a result after the step; it lives until the end."""
 
@@ -257,7 +257,7 @@ class PublishOp(IRDLOperation):
         super().__init__(operands=[buffer], properties={"output": StringAttr(output)})
 
 
-@irdl_op_definition
+@op_definition
 class KeepOp(IRDLOperation):
     """The value is computed although nobody reads it: `nn.keep %h : tensor<4xf32>`."""
 
@@ -270,7 +270,7 @@ class KeepOp(IRDLOperation):
         super().__init__(operands=[value])
 
 
-@irdl_op_definition
+@op_definition
 class BarrierOp(IRDLOperation):
     """Nothing is moved, fused or reused across it."""
 

@@ -9,19 +9,19 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     opt_operand_def,
     prop_def,
     traits_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from openinfer.dialects.late_syntax import op_definition
 from openinfer.dialects.nn.checks import refuse
 
 PHASES = ("enter", "exit", "node", "pass", "turn", "size", "begin", "end")
 
 
-@irdl_op_definition
+@op_definition
 class StampOp(IRDLOperation):
     """The step comes to a point: `nn.stamp "begin" "matmul_0" [4, 5]`.
 

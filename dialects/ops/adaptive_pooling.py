@@ -20,7 +20,7 @@ from openinfer.runtime.sizes import Size
 Settings = Mapping[str, object]
 
 ADAPTIVE_AXES = {
-    **{"adaptive_max_pool1d": 1, "adaptive_max_pool2d": 2},
+    **{"adaptive_max_pool1d": 1, "adaptive_max_pool2d": 2, "adaptive_max_pool3d": 3},
     **{"adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 2, "adaptive_avg_pool3d": 3},
 }
 """How many axes each op pools."""

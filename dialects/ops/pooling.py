@@ -37,7 +37,7 @@ Settings = Mapping[str, object]
 
 POOLED_AXES = {
     **{"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3, "avg_pool1d": 1, "avg_pool2d": 2},
-    **{"avg_pool3d": 3, "lp_pool1d": 1, "lp_pool2d": 2},
+    **{"avg_pool3d": 3, "lp_pool1d": 1, "lp_pool2d": 2, "lp_pool3d": 3},
 }
 """How many axes a window of each op has."""
 
@@ -219,7 +219,7 @@ def _power(name: str) -> OpSpec:
 SPECS: tuple[OpSpec, ...] = (
     *map(_max, ("max_pool1d", "max_pool2d", "max_pool3d")),
     *map(_average, ("avg_pool1d", "avg_pool2d", "avg_pool3d")),
-    *map(_power, ("lp_pool1d", "lp_pool2d")),
+    *map(_power, ("lp_pool1d", "lp_pool2d", "lp_pool3d")),
     OpSpec(
         "upsample2d",
         ("x",),

@@ -41,7 +41,8 @@ from openinfer.lowering.cpu.expand_f8 import ExpandF8
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.facts import TARGET
 from openinfer.lowering.kernels.expand_math import ExpandMath
-from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
+from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target
+from openinfer.runtime.devices.cpu.linking import load_object
 from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.storage import element_count

@@ -42,7 +42,8 @@ T remainder_float(T a, T b) {
     "round_away": """\
 // To the nearest whole number, halves away from zero.
 T round_away(T x) {
-    return sign(x) * floor(abs(x) + T(0.5));
+    const T whole = trunc(x);
+    return abs(x - whole) < T(0.5) ? whole : whole + sign(x);
 }""",
     "power": """\
 // pow() of GLSL is open for negative bases.

@@ -352,6 +352,7 @@ ROWS: Final[dict[str, Row]] = {
     "math.log1p": _helped("log_of_1_plus"),
     "math.log2": _called("log2"),
     "math.powf": _helped("power"),
+    "math.round": _helped("round_away"),
     "math.roundeven": _called("roundEven"),
     "math.rsqrt": _called("inversesqrt"),
     "math.sin": _called("sin"),

@@ -54,38 +54,47 @@ class LowerSizes(ModulePass):
         if "frame" in nn.interface_of(op):
             return
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
-        needs = {name: _names(f) for name, f in functions.items()}
+        sizes = {name: _sizes(f) for name, f in functions.items()}
+        needs = {name: _names(found) for name, found in sizes.items()}
         step = functions.get("step")
         if step is not None:
-            for call in [o for o in operations_of(step) if isinstance(o, CallOp)]:
+            for call in [o for o in operations_of(step) if type(o) is CallOp]:
                 wanted = needs.get(call.callee.string_value(), [])
                 if wanted:
-                    sizes = [nn.SizeOp(name) for name in wanted]
-                    operands = [*call.arguments, *(s.value for s in sizes)]
+                    given = [nn.SizeOp(name) for name in wanted]
+                    operands = [*call.arguments, *(s.value for s in given)]
                     new = CallOp(call.callee, operands, [])
                     new.location = call.location
                     new.attributes.update(call.attributes)
-                    Rewriter.replace_op(call, [*sizes, new], [])
-            needs["step"] = _names(step)
+                    Rewriter.replace_op(call, [*given, new], [])
+            sizes["step"] = _sizes(step)
+            needs["step"] = _names(sizes["step"])
         for name, function in functions.items():
             if not function.is_declaration:
                 dynamic = layout_of(op).dynamic_sizes if name == "step" else ()
-                _lower(function, needs[name], dynamic, step=name == "step")
+                _lower(function, sizes[name], needs[name], dynamic, step=name == "step")
         if step is not None:
             nn.update_interface(
                 op, {"frame": as_attribute(_frame(step)), "weight_bytes": _weight_bytes(step)}
             )
 
 
-def _names(function: FuncOp) -> list[str]:
-    found: set[str] = set()
-    for op in operations_of(function):
-        if type(op) is nn.SizeOp:
-            found |= op.size.data.names
-    return sorted(found)
+def _sizes(function: FuncOp) -> list[nn.SizeOp]:
+    return [op for op in operations_of(function) if type(op) is nn.SizeOp]
 
 
-def _lower(function: FuncOp, names: list[str], dynamic: Sequence[str], *, step: bool) -> None:
+def _names(sizes: Sequence[nn.SizeOp]) -> list[str]:
+    return sorted({name for op in sizes for name in op.size.data.names})
+
+
+def _lower(
+    function: FuncOp,
+    sizes: Sequence[nn.SizeOp],
+    names: list[str],
+    dynamic: Sequence[str],
+    *,
+    step: bool,
+) -> None:
     block = function.body.block
     names = [name for name in names if name not in dynamic]
     if step:
@@ -96,8 +105,8 @@ def _lower(function: FuncOp, names: list[str], dynamic: Sequence[str], *, step: 
         for name, argument in zip(names, arguments):
             argument.name_hint = name
     values: dict[str, SSAValue] = dict(zip(names, arguments))
-    sizes = [o for o in operations_of(function) if type(o) is nn.SizeOp]
-    settled = [o for o in sizes if not o.size.data.names & set(dynamic)]
+    settled = [o for o in sizes if o.size.data.names.isdisjoint(dynamic)]
+    moving = [o for o in sizes if not o.size.data.names.isdisjoint(dynamic)]
     if settled:
         # Size ops go away: the anchor is the first op that stays.
         first = next(op for op in block.ops if not isinstance(op, nn.SizeOp))
@@ -105,15 +114,14 @@ def _lower(function: FuncOp, names: list[str], dynamic: Sequence[str], *, step: 
         for op in settled:
             Rewriter.replace_op(op, [], [emit.value(op.size.data)])
     cells = StepArguments(function).get(SlotKind.CELLS)
-    for op in sizes:
-        if op not in settled:
-            assert cells is not None
-            build = LoopBuilder(InsertPoint.before(op))
-            here = dict(values)
-            for name in sorted(op.size.data.names & set(dynamic)):
-                word = build.load(cells, [dynamic.index(name)])
-                here[name] = build.insert(arith.IndexCastOp(word, IndexType()))
-            Rewriter.replace_op(op, [], [_Arithmetic(build, here).value(op.size.data)])
+    for op in moving:
+        assert cells is not None
+        build = LoopBuilder(InsertPoint.before(op))
+        here = dict(values)
+        for name in sorted(op.size.data.names & set(dynamic)):
+            word = build.load(cells, [dynamic.index(name)])
+            here[name] = build.insert(arith.IndexCastOp(word, IndexType()))
+        Rewriter.replace_op(op, [], [_Arithmetic(build, here).value(op.size.data)])
     function.update_function_type()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,6 +36,8 @@ from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.lanes import Constants, Lanes
 from openinfer.lowering.kernels.numeric import resize_float, widen
+from openinfer.lowering.kernels.powers import power
+from openinfer.lowering.kernels.remainders import remainder
 from openinfer.lowering.kernels.turns import sine
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import is_device_kernel
@@ -57,9 +59,10 @@ class ExpandMath(ModulePass):
         %y = arith.mulf %p, %power : vector<16xf32>
 
     Half-width floats are widened to f32 and the result is narrowed; f64 and other functions stay,
-    for the C library; a device has polynomials for some functions of f64, too. With `strict_math` no
-    function is approximated: all are computed in f64 by the C library and rounded, which is within 0.51
-    units of the last place of f32.
+    for the C library; a device has polynomials for some functions of f64, too, and computes the remainder of
+    floats (`arith.remf`) in whole numbers, powers in pairs of f32. With `strict_math` no function is
+    approximated: all are computed in f64 by the C library and rounded, which is within 0.51 units of the last
+    place of f32.
 
     Requires: `math` ops on floats or 1-D vectors of them, inside functions. Leaves: no call where
     a vector of f32 goes through one of these functions; constants stand at the start of each
@@ -76,21 +79,27 @@ class ExpandMath(ModulePass):
 
 
 def _expand_function(function: FuncOp, *, strict: bool) -> None:
+    if is_device_kernel(function):
+        for op in [op for op in operations_of(function) if op.name == REMAINDER]:
+            _expand_pair(op, remainder)
     if strict:
         for op in [op for op in operations_of(function) if op.name in ROUNDED]:
             _compute_in_f64(op)
         return
     for op in [op for op in operations_of(function) if op.name == TANGENT]:
         _divide_turns(op)
-    found = [op for op in operations_of(function) if op.name in EXPANSIONS or op.name in CIRCULAR]
-    homes: dict[Block, Constants] = {}
     device = is_device_kernel(function)
+    expanded = {*EXPANSIONS, *CIRCULAR, *([POWER] if device else [])}
+    found = [op for op in operations_of(function) if op.name in expanded]
+    homes: dict[Block, Constants] = {}
     for op in found:
         if device and _has_instruction(op):
             continue
         home = _home_of(op)
         constants = homes.setdefault(home, {})
-        if device and op.name in TURNS:
+        if device and op.name == POWER:
+            _expand_pair(op, power)
+        elif device and op.name in TURNS:
             _expand_turns(op)
         elif device and op.name in OF_F64 and isinstance(op.results[0].type, Float64Type):
             _expand_f64(op, home, constants)
@@ -130,6 +139,10 @@ def _becomes_half(value: SSAValue) -> bool:
 
 TURNS = {"math.sin": 0, "math.cos": 1}
 """The functions of an angle, by the quarter turns that they are ahead of the sine."""
+REMAINDER = "arith.remf"
+"""What no instruction of a device computes exactly."""
+POWER = "math.powf"
+"""What devices have an instruction for, of some accuracy, and for numbers that are positive."""
 TANGENT = "math.tan"
 """The quotient of both."""
 
@@ -155,6 +168,18 @@ def _expand_turns(op: Operation) -> None:
         b = LoopBuilder(InsertPoint.before(op))
         kind = op.results[0].type
         result = resize_float(b, sine(b, widen(b, op.operands[0]), TURNS[op.name]), kind)
+    result.name_hint = op.results[0].name_hint
+    Rewriter.replace_op(op, [], [result])
+
+
+def _expand_pair(
+    op: Operation, expansion: Callable[[LoopBuilder, SSAValue, SSAValue], SSAValue]
+) -> None:
+    """A function of two floats on a device; of narrow ones in f32, where a remainder is exact, too."""
+    with keep_location(op):
+        b = LoopBuilder(InsertPoint.before(op))
+        x, y = (widen(b, operand) for operand in op.operands)
+        result = resize_float(b, expansion(b, x, y), op.results[0].type)
     result.name_hint = op.results[0].name_hint
     Rewriter.replace_op(op, [], [result])
 

@@ -9,7 +9,6 @@ and what rounding takes from its square is not lost either.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, f32, i32, i64
@@ -17,6 +16,7 @@ from xdsl.ir import SSAValue
 
 from openinfer.dialects.extensions.arith import ExtUIOp, SIToFPOp, TruncIOp
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.kernels.float_pairs import FloatPairs
 from openinfer.lowering.kernels.numeric import compare_integers, count_as, index_to, select
 
 _TWO_OVER_PI = (
@@ -26,7 +26,6 @@ _TWO_OVER_PI = (
 """The first bits behind the point of 2/pi, in words of 32."""
 _HALF_PI = (1.57079637050628662109375, -4.37113900018624283e-8)
 """pi/2 as the sum of two floats."""
-_SPLITTER = 4097.0
 _SIN = (
     -0.166666666416265235595,
     0.0083333293858894631756,
@@ -48,50 +47,7 @@ def part_of_turn(b: LoopBuilder, number: SSAValue, count: Index) -> tuple[SSAVal
     return _Turns(b).of_fraction(number, count)
 
 
-class _Turns:
-    def __init__(self, b: LoopBuilder) -> None:
-        self.b = b
-
-    # Floats
-
-    def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.insert(arith.AddfOp(x, y))
-
-    def sub(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.insert(arith.SubfOp(x, y))
-
-    def mul(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.insert(arith.MulfOp(x, y))
-
-    def number(self, value: float) -> SSAValue:
-        return self.b.constant(value, f32)
-
-    def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
-        found = self.number(coefficients[-1])
-        for coefficient in reversed(coefficients[:-1]):
-            found = self.add(self.mul(found, x), self.number(coefficient))
-        return found
-
-    def halves(self, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Two numbers of 12 bits whose sum is x (Veltkamp)."""
-        large = self.mul(x, self.number(_SPLITTER))
-        high = self.sub(large, self.sub(large, x))
-        return high, self.sub(x, high)
-
-    def product(self, x: SSAValue, y: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """x * y, and what its rounding takes away (Dekker)."""
-        found = self.mul(x, y)
-        (x1, x2), (y1, y2) = self.halves(x), self.halves(y)
-        lost = self.sub(self.mul(x1, y1), found)
-        for one, other in ((x1, y2), (x2, y1), (x2, y2)):
-            lost = self.add(lost, self.mul(one, other))
-        return found, lost
-
-    def join(self, large: SSAValue, small: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """large + small, and what its rounding takes away."""
-        found = self.add(large, small)
-        return found, self.sub(small, self.sub(found, large))
-
+class _Turns(FloatPairs):
     # Whole numbers
 
     def whole(self, value: int, bits: int) -> SSAValue:

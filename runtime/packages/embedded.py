@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from openinfer.runtime.dtypes import PACKAGE_DTYPES, DType
+from openinfer.runtime.dtypes import PACKAGE_DTYPES
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.packages.base import (
     MAX_EXTENT,
@@ -31,6 +31,7 @@ from openinfer.runtime.packages.oinf_encode import (
     quant_blob,
     tensor_blob,
 )
+from openinfer.runtime.packages.one_file import OneFilePackage
 from openinfer.runtime.packages.values import MetadataValue, QuantParams
 from openinfer.runtime.program_file import (
     ALIGNMENT,
@@ -44,7 +45,7 @@ from openinfer.runtime.program_file import (
     damaged,
 )
 from openinfer.runtime.rows import row_of
-from openinfer.runtime.storage import AnyArray, block_problem, element_count
+from openinfer.runtime.storage import block_problem, element_count
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _weights(package: Package, rows: Iterable[TensorRow], end: int) -> Iterator[
     yield bytes(end - position)
 
 
-class EmbeddedPackage(Package):
+class EmbeddedPackage(OneFilePackage):
     """The package inside of a mapped program.
 
     Raises ArtefactError OI0802, naming the field, when its description contradicts the file.
@@ -172,19 +173,6 @@ class EmbeddedPackage(Package):
     def header_hash(self) -> str:
         """That of the package which this was taken from."""
         return self._rows.header_hash
-
-    def data_identity(self) -> str:
-        return self._file.identity()
-
-    def guard(self) -> Callable[[], None] | None:
-        return self._file.guard()
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _storage(self, info: TensorInfo, dtype: DType) -> AnyArray:
-        field = f"data of tensor {info.name!r}"
-        return self._file.array(dtype, info.shape, self._offsets[info.name], field)
 
     def _read(self, section: Section, payloads: int, weights: Section) -> None:
         rows = self._rows

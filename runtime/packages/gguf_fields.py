@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from openinfer.runtime.dtypes import DTYPES
@@ -21,6 +20,7 @@ from openinfer.runtime.packages.gguf_format import (
     VALUES,
 )
 from openinfer.runtime.packages.mapped import REWRITE, Cursor, MappedFile
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 

@@ -7,7 +7,6 @@ up to the alignment: as the format says, and as ggml demands.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from openinfer.runtime.dtypes import BY_GGUF_ID, DType
@@ -33,6 +32,7 @@ from openinfer.runtime.packages.gguf_format import (
     VERSIONS,
 )
 from openinfer.runtime.packages.mapped import MappedFile
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, block_problem, element_count
 
 

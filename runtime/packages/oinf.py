@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openinfer.runtime.dtypes import BY_OINF_ID, DType
+from openinfer.runtime.dtypes import BY_OINF_ID
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.packages.base import (
     MAX_EXTENT,
     LazyMapping,
-    Package,
     TensorInfo,
 )
 from openinfer.runtime.packages.mapped import REWRITE, Cursor, MappedFile
@@ -36,8 +35,9 @@ from openinfer.runtime.packages.oinf_format import (
     TENSOR_ENTRY_MIN,
     VERSION,
 )
+from openinfer.runtime.packages.one_file import OneFilePackage
 from openinfer.runtime.packages.values import MetadataValue, QuantParams
-from openinfer.runtime.storage import AnyArray, element_count
+from openinfer.runtime.storage import element_count
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Header:
     file_size: int
 
 
-class OinfPackage(Package):
+class OinfPackage(OneFilePackage):
     """An opened `.oinf` file. Raises PackageError, naming the field, when it is damaged."""
 
     def __init__(self, path: Path, *, copy: bool = False) -> None:
@@ -70,23 +70,6 @@ class OinfPackage(Package):
         except BaseException:
             self._file.close()
             raise
-
-    def data_identity(self) -> str:
-        return self._file.identity()
-
-    def guard(self) -> Callable[[], None] | None:
-        return self._file.guard()
-
-    def give_back(self, name: str) -> None:
-        """See `Package.give_back`."""
-        self._file.give_back(self.read(name))
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _storage(self, info: TensorInfo, dtype: DType) -> AnyArray:
-        field = f"data of tensor {info.name!r}"
-        return self._file.array(dtype, info.shape, self._offsets[info.name], field)
 
     def _read_tensors(self, header: _Header) -> dict[str, TensorInfo]:
         cursor = Cursor(self._file, header.offset_tensors, header.offset_data, "tensor index")

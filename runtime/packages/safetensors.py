@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from openinfer.runtime.dtypes import BY_SAFETENSORS, DTYPES, DType
+from openinfer.runtime.dtypes import BY_SAFETENSORS, DTYPES
 from openinfer.runtime.errors import PackageError
 from openinfer.runtime.files import read_bytes
-from openinfer.runtime.packages.base import MAX_EXTENT, Package, TensorInfo, check_shape
+from openinfer.runtime.packages.base import MAX_EXTENT, TensorInfo, check_shape
 from openinfer.runtime.packages.mapped import REWRITE, MappedFile
+from openinfer.runtime.packages.one_file import OneFilePackage
 from openinfer.runtime.packages.values import MetadataValue, ScalarValue
-from openinfer.runtime.storage import AnyArray, element_count, round_values
+from openinfer.runtime.storage import element_count, round_values
 
 _HEADER_LIMIT = 100_000_000
 """Longest header that the format allows."""
 _CONFIG_LIMIT = 16_000_000
 
 
-class SafetensorsPackage(Package):
+class SafetensorsPackage(OneFilePackage):
     """An opened `.safetensors` file. Raises PackageError, naming the field, when it is damaged."""
 
     def __init__(self, path: Path, *, copy: bool = False, config: bool = True) -> None:
@@ -48,23 +48,6 @@ class SafetensorsPackage(Package):
         except BaseException:
             self._file.close()
             raise
-
-    def data_identity(self) -> str:
-        return self._file.identity()
-
-    def guard(self) -> Callable[[], None] | None:
-        return self._file.guard()
-
-    def give_back(self, name: str) -> None:
-        """See `Package.give_back`."""
-        self._file.give_back(self.read(name))
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _storage(self, info: TensorInfo, dtype: DType) -> AnyArray:
-        field = f"data of tensor {info.name!r}"
-        return self._file.array(dtype, info.shape, self._offsets[info.name], field)
 
     def _read_entries(self, header: dict[str, Any], start: int) -> dict[str, TensorInfo]:
         room = self._file.size - start

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+from openinfer.runtime.dominance import Dominance
 from openinfer.runtime.errors import ArtefactError
 from openinfer.runtime.spirv.check_interface import check_interface
 from openinfer.runtime.spirv.check_tensors import CALLEES, check_calls, check_tensor
-from openinfer.runtime.spirv.dominance import Dominance
 from openinfer.runtime.spirv.instructions import CAPABILITIES, ROWS
 from openinfer.runtime.spirv.words import IDS, Instruction, Module, read_words
 

@@ -93,12 +93,13 @@ _EXACT_OPS = frozenset(
     "gather_elements scatter_elements argsort "
     "one_hot pad flip random_uniform multinomial quantize dequantize max_pool1d max_pool2d max_pool3d "
     "quantize_blocks dequantize_blocks adaptive_max_pool1d adaptive_max_pool2d any all "
+    "adaptive_max_pool3d "
     "stack tile roll tril triu cumprod".split()
 )
 _SUM_OPS = frozenset(
     "matmul linear expert_linear einsum sum_axis mean_axis prod_axis softmax log_softmax layer_norm rms_norm "
     "attention conv1d conv2d conv3d conv_transpose2d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d "
-    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
+    "lp_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
     "upsample2d grid_sample batch_norm group_norm instance_norm lstm gru rfft irfft "
     "rope logsumexp var std".split()
 )

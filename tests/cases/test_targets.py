@@ -16,7 +16,8 @@ from openinfer.compiler.compile import compile_module
 from openinfer.dialects.opset import find
 from openinfer.lowering.graph import bind_model
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.devices.cpu.codegen import host_target, load_objects, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, CompileError

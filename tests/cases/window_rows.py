@@ -192,11 +192,11 @@ def _pools_of_other_ranks() -> Iterator[Case]:
         yield Case(f"avg_pool{axes}d", (x[1:],), ("f32",), {**settings[1], "divisor_override": 5})
     row = {"kernel_size": [2, 1, 3], "stride": 1, "dilation": [2, 1, 1], "padding": [1, 0, 1]}
     yield Case("max_pool3d", ((3, 5, 4, 6),), ("f32",), row)
-    for x, axes in (((2, 3, 11), 1), ((2, 3, 5, 6), 2)):
+    for x, axes in (((2, 3, 11), 1), ((2, 3, 5, 6), 2), ((2, 3, 5, 4, 6), 3)):
         for p in (2, 1, 3.5):
             yield Case(f"lp_pool{axes}d", (x,), ("f32",), {**settings[0], "p": p})
         yield Case(f"lp_pool{axes}d", (x,), ("f16",), settings[1])
-        names = (("N", "3", *"HW"[-axes:]),)
+        names = (("N", "3", *"DHW"[-axes:]),)
         yield Case(f"lp_pool{axes}d", (x,), ("f32",), settings[1], names=names)
 
 
@@ -204,7 +204,7 @@ def _adaptive_pools() -> Iterator[Case]:
     for x, axes, ops in (
         ((2, 3, 11), 1, ("max", "avg")),
         ((2, 3, 6, 7), 2, ("max", "avg")),
-        ((2, 3, 4, 6, 5), 3, ("avg",)),
+        ((2, 3, 4, 6, 5), 3, ("max", "avg")),
     ):
         for kind in ops:
             op = f"adaptive_{kind}_pool{axes}d"

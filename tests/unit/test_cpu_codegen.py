@@ -16,9 +16,9 @@ from openinfer.runtime.devices.cpu.codegen import (
     assembly_text,
     compile_llvm_text,
     host_target,
-    load_object,
     optimised_llvm_text,
 )
+from openinfer.runtime.devices.cpu.linking import load_object
 from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
 from openinfer.runtime.target import TARGETS, describe_target, named_target
 

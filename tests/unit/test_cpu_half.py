@@ -10,7 +10,8 @@ from host_runs import skip_unless_it_runs
 
 import openinfer
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.runtime.devices.cpu.codegen import host_target, load_objects
+from openinfer.runtime.devices.cpu.codegen import host_target
+from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.target import TargetDescription, named_target
 
 Array = np.ndarray[Any, Any]

@@ -21,7 +21,6 @@ import pytest
 import openinfer as oi
 from openinfer.compiler import compile as compiling
 from openinfer.compiler.collector import no_collection
-from openinfer.runtime.devices.cpu import codegen
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -92,11 +91,6 @@ def test_a_child_compiles_while_another_thread_lowers_a_program() -> None:
         assert not gc.isenabled()
         assert in_a_child(lambda: compiled(1)) == "well"
     assert gc.isenabled()
-
-
-def test_a_child_compiles_while_another_thread_makes_the_linker() -> None:
-    with another_thread_inside(lambda: codegen._making_linker):
-        assert in_a_child(lambda: compiled(2)) == "well"
 
 
 def has_what_another_thread_parses_and_loads(number: int) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import openinfer as oi
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.packages.oinf_writer import write_oinf
+from tests.sweeps import FULL
 
 Matrix = NDArray[np.float64]
 KINDS = gguf.GGMLQuantizationType
@@ -188,7 +189,11 @@ def untold(text: str, model: Any) -> Any:
 
 @pytest.mark.parametrize(
     "kinds",
-    [[KINDS.Q4_0, KINDS.Q8_0, KINDS.F16, KINDS.Q5_1, KINDS.BF16], [KINDS.MXFP4]],
+    [
+        [KINDS.Q4_0, KINDS.Q8_0, KINDS.F16, KINDS.Q5_1, KINDS.BF16],
+        [KINDS.MXFP4],
+        *([[KINDS.Q8_0]] if FULL else []),
+    ],
 )
 def test_a_llama_agrees_with_float64(tmp_path: Path, kinds: list[Any]) -> None:
     """Prefill and decode, compiled and simulated, tensors of one type and of many."""

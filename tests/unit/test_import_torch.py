@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from torch_imports import Function, assert_same, check, ops_of, torch
 
 import openinfer as oi
 from openinfer.compiler.importers.torch.export import import_module
+from openinfer.compiler.importers.torch.places import provenance_of_node
 from openinfer.runtime.errors import InputError, OpenInferError, UnsupportedError
 
 nn, F = torch.nn, torch.nn.functional
@@ -136,6 +140,41 @@ def test_all_refusals_come_at_once_with_their_lines() -> None:
     assert "torch_imports.py:" in text
     with pytest.raises(UnsupportedError, match="rounds is not known"):
         oi.from_torch(Function(uncounted), pair)
+
+
+def test_sources_beside_pytorch_are_the_users() -> None:
+    """torchvision lies in a folder whose name begins as that of PyTorch does."""
+    folder = Path(torch.__file__).parent
+    trace = f'  File "{folder}vision/net.py", line 7, in forward\n    y = self.relu(x)\n'
+    trace += f'  File "{folder / "nn" / "relu.py"}", line 3, in forward\n    z = relu(x)\n'
+    node = SimpleNamespace(meta={"stack_trace": trace}, target="aten.relu.default")
+    found = provenance_of_node(node)
+    assert (found.file, found.line) == (f"{folder}vision/net.py", 7)
+    assert found.variable == "y"
+
+
+def test_a_packed_projection_is_left_as_it_is() -> None:
+    """PyTorch takes apart what attention takes together, and turns the batch to the second place for it."""
+
+    class Attend(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.MultiheadAttention(16, 4, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.attend(x, x, x, need_weights=False)[0]
+
+    module = Attend().eval()
+    graph, package = oi.from_torch(module, (torch.randn(2, 5, 16),), {"x": ("B", "L", None)})
+    ops = re.findall(r"(\w+)\(", str(graph).partition("block entry")[2])
+    assert ops == ["linear", *["slice"] * 3, "attention", "add", "linear"]
+    executors = [one(graph, package).make_executor() for one in (oi.Simulator, oi.compile)]
+    for shape in ((2, 5, 16), (1, 1, 16), (3, 4, 16)):
+        x = torch.randn(*shape)
+        with torch.no_grad():
+            want = module(x).numpy()
+        for executor in executors:
+            assert_same(executor.run(x=x.numpy())["output"], want, str(shape))
 
 
 def test_a_constant_that_is_written_is_refused() -> None:

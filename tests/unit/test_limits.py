@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu import codegen, loaded, memory
+from openinfer.runtime.devices.cpu import codegen, linking, loaded, memory
 
 TEXT = """
 dynamic { x: f32[B, 64]; }
@@ -141,7 +141,7 @@ def test_a_limit_at_which_code_is_linked_is_an_error_and_no_abort() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         try:
             for _ in range(50):
-                codegen.load_objects(program.objects, ["openinfer_step"])
+                linking.load_objects(program.objects, ["openinfer_step"])
         except oi.ArtefactError as error:
             code = error.code
         finally:

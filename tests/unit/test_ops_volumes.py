@@ -79,6 +79,7 @@ ADAPTIVE = [
     *(("adaptive_max_pool2d", size) for size in ([2, 3], [5, 1])),
     *(("adaptive_avg_pool2d", size) for size in ([2, 3], [7, 4])),
     *(("adaptive_avg_pool3d", size) for size in ([2, 3, 4], [1, 1, 1])),
+    ("adaptive_max_pool3d", [2, 5, 4]),
 ]
 
 
@@ -106,8 +107,11 @@ def test_compiled_programs_are_pytorchs() -> None:
     strides = {"stride": [2, 1, 1], "padding": [1, 0, 1], "dilation": [2, 1, 1]}
     expected = functions.conv3d(to_torch(x), to_torch(w), **strides)
     cases.append(("conv3d", [x, w], strides, expected))
-    expected = functions.adaptive_avg_pool3d(to_torch(x), [3, 4, 6])
-    cases.append(("adaptive_avg_pool3d", [x], {"output_size": [3, 4, 6]}, expected))
+    for op in ("adaptive_avg_pool3d", "adaptive_max_pool3d"):
+        expected = getattr(functions, op)(to_torch(x), [3, 4, 6])
+        cases.append((op, [x], {"output_size": [3, 4, 6]}, expected))
+    expected = functions.lp_pool3d(to_torch(x[1:]), 4, kernel_size=2)
+    cases.append(("lp_pool3d", [x[1:]], {"p": 4, "kernel_size": 2}, expected))
     for op, operands, settings, wanted in cases:
         ((_, found),) = by_program(op, operands, settings, names=names)
         np.testing.assert_allclose(found, wanted.numpy(), atol=1e-12, err_msg=op)

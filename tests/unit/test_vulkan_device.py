@@ -28,6 +28,7 @@ from openinfer.runtime.devices.vulkan.native_recording import Recorder
 from openinfer.runtime.devices.vulkan.parts import part_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError, UnsupportedError
 from openinfer.runtime.spirv.check_limits import Limits
+from tests.sweeps import FULL
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.oi"))
 LAYER = """
@@ -215,10 +216,13 @@ def test_commands_take_it(vulkan: None, capsys: pytest.CaptureFixture[str], tmp_
         assert "error" not in capsys.readouterr().out
 
 
-def test_levels_resume(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["growing", *(["decoder"] if FULL else [])])
+def test_levels_resume(name: str, tmp_path: Path) -> None:
     """No driver is needed to lower programs."""
     program, dumps = tmp_path / "growing.oi", tmp_path / "levels"
     program.write_text(GROWING)
+    if name == "decoder":
+        program = EXAMPLES[0].with_name("decoder.oi")
     whole, again = tmp_path / "whole.mlir", tmp_path / "again.mlir"
     line = [str(program), "--pipeline", "vulkan", "--to", "llvm", "--dump-dir", str(dumps)]
     assert optimise([*line, "-o", str(whole)]) == 0

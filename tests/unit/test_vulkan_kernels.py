@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
 from openinfer.compiler.tools.running import results
 from openinfer.compiler.tools.tolerance import difference
@@ -17,6 +18,7 @@ from openinfer.runtime.devices.vulkan.kernels import Words
 from openinfer.runtime.devices.vulkan.logical import logical_device
 from openinfer.runtime.options import TIERS
 from openinfer.runtime.spirv.check_words import check_words
+from tests.sweeps import FULL
 
 PROGRAMS = {
     "lines": """
@@ -193,9 +195,15 @@ SIZES = {
 @pytest.mark.parametrize("tier", TIERS[:2])
 @pytest.mark.parametrize("form", SIZES)
 def test_a_form_agrees_with_the_simulator(
-    form: str, tier: str, everything_on_vulkan: None, monkeypatch: pytest.MonkeyPatch
+    form: str,
+    tier: str,
+    everything_on_vulkan: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    """One executor takes all sizes of a form, so that its kernels are made once."""
+    """One executor takes all sizes of a form, so that its kernels are made once. A full sweep has the watched
+    build, too, node by node."""
     monkeypatch.setenv("OPENINFER_VULKAN_TIER", tier)
     graph = oi.graph(PROGRAMS[form])
     reference = oi.Simulator(graph).make_executor(trace=False)
@@ -209,6 +217,17 @@ def test_a_form_agrees_with_the_simulator(
             expected, found = results(reference), results(executor)
             wrong = {name: difference(value, found[name]) for name, value in expected.items()}
             assert wrong == dict.fromkeys(expected), sizes
+    if not FULL:
+        return
+    path = tmp_path / "form.oi"
+    path.write_text(PROGRAMS[form])
+    # Each build is compiled once for all sizes.
+    monkeypatch.delenv("OPENINFER_CACHE")
+    monkeypatch.setenv("OPENINFER_CACHE_DIR", str(tmp_path / "programs"))
+    for sizes in SIZES[form]:
+        given = [word for size in sizes.split() for word in ("--size", size)]
+        assert main(["compare", str(path), "--device", "vulkan", *given]) == 0, sizes
+        assert "agree" in capsys.readouterr().out
 
 
 def test_long_sums_are_shared(everything_on_vulkan: None) -> None:

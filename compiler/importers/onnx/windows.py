@@ -317,20 +317,7 @@ def lp_pool(node: Node) -> Result:
     settings: dict[str, Any] = {"p": float(node.int("p", 2))}
     if any(one != 1 for one in window.dilations):
         settings["dilation"] = window.dilations
-    if len(window.kernel) == 3:
-        return _lp_volumes(node, x, window, settings["p"])
     return _pooled(node, x, "lp_pool", window, node.flag("ceil_mode"), settings)
-
-
-def _lp_volumes(node: Node, x: Value, window: Window, p: float) -> Value:
-    """The mean of powers, times how many there are."""
-    g = node.g
-    node.need(all(one == 1 for one in window.dilations), "dilations of volumes")
-    area = float(np.prod(window.kernel))
-    powers = g.op("pow", g.op("abs", x), p)
-    settings = {"count_include_pad": True} if any(window.before) or any(window.after) else {}
-    mean = _pooled(node, powers, "avg_pool", window, node.flag("ceil_mode"), settings)
-    return g.op("pow", g.op("mul", mean, area), 1.0 / p)
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool")

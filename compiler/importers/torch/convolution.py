@@ -169,12 +169,11 @@ for _count in (1, 2, 3):
     handles(f"aten.max_pool{_count}d_with_indices.default")(_max_pool(_count, indices=True))
     handles(f"aten.avg_pool{_count}d.default")(_avg_pool(_count))
     handles(f"aten.adaptive_avg_pool{_count}d.default")(_adaptive(f"adaptive_avg_pool{_count}d"))
-for _count in (2, 3):
-    handles(f"aten._adaptive_avg_pool{_count}d.default")(_adaptive(f"adaptive_avg_pool{_count}d"))
-for _count in (1, 2):
     handles(f"aten.adaptive_max_pool{_count}d.default")(
         _adaptive(f"adaptive_max_pool{_count}d", indices=True)
     )
+for _count in (2, 3):
+    handles(f"aten._adaptive_avg_pool{_count}d.default")(_adaptive(f"adaptive_avg_pool{_count}d"))
 
 
 def _factors(call: Call, count: int) -> list[float] | None:

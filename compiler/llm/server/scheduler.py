@@ -22,7 +22,7 @@ from openinfer.compiler.llm.runner import Part, Scores
 from openinfer.compiler.llm.sampling import Sampler
 from openinfer.compiler.llm.stops import StopStrings
 from openinfer.compiler.llm.tokenizer import Tokenizer
-from openinfer.runtime.errors import OpenInferError, UnsupportedError
+from openinfer.runtime.errors import UnsupportedError
 
 _PATIENCE = 0.25
 """Seconds that answers wait for a piece of somebody's prompt, as a rule."""
@@ -411,8 +411,3 @@ class Scheduler:
 
     def _count(self, how: str) -> None:
         self.counts.ended[how] = self.counts.ended.get(how, 0) + 1
-
-
-def message_of(error: Exception) -> str:
-    """What a client is told of an error that is the server's own."""
-    return error.message if isinstance(error, OpenInferError) else type(error).__name__

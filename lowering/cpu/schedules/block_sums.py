@@ -83,8 +83,9 @@ class BlockSums(ModulePass):
                 if not strict and not is_device_kernel(function):
                     _Function(function).rewrite()
                 for inner in operations_of(function):
-                    for note in (builder.SUMS, builder.BESIDE, builder.ROUNDS):
-                        inner.attributes.pop(note, None)
+                    if inner.attributes:
+                        for note in (builder.SUMS, builder.BESIDE, builder.ROUNDS):
+                            inner.attributes.pop(note, None)
 
 
 @dataclass(frozen=True)

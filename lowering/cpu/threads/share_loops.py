@@ -97,8 +97,9 @@ class ShareLoops(ModulePass):
 
 
 def _flatten(module: ModuleOp) -> None:
-    for op in [o for o in operations_of(module) if isinstance(o, nn.SectionsOp)]:
-        one_by_one(op)
+    for op in operations_of(module):
+        if type(op) is nn.SectionsOp:
+            one_by_one(op)
 
 
 def _fork(module: ModuleOp, step: FuncOp) -> None:
@@ -127,7 +128,7 @@ def _lengthen_frame(module: ModuleOp, added: Sequence[Slot | None]) -> None:
 
 def _alone(module: ModuleOp) -> None:
     """Without a team there is one thread, number 0."""
-    for op in [o for o in operations_of(module) if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(module) if type(o) is nn.ThreadOp]:
         zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
         Rewriter.replace_op(op, [zero], [zero.result])
 

@@ -16,6 +16,8 @@ from xdsl.passes import ModulePass
 from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
+    CacheReadOp,
+    CacheWriteOp,
     CallOp,
     LoopOp,
     OpOp,
@@ -140,6 +142,7 @@ class _Naming:
     inner: Counter[str] = field(default_factory=Counter[str])
     """How many modules lie in a module."""
     constants: set[str] = field(default_factory=set[str])
+    inputs: set[str] = field(default_factory=set[str])
     roles: dict[str, str] = field(default_factory=dict[str, str])
     """What attention takes a value for."""
     arguments: set[str] = field(default_factory=set[str])
@@ -161,6 +164,8 @@ class _Naming:
                 case VariableOp():
                     if op.memory.data == "constant":
                         found.constants.add(op.variable.data)
+                    elif op.memory.data == "dynamic":
+                        found.inputs.add(op.variable.data)
                     fixed.add(op.variable.data)
                 case AssignOp():
                     found.own.add(op.variable.data)
@@ -185,6 +190,7 @@ class _Naming:
                         found.roles.setdefault(one.variable.data, role)
             path = provenance_of(op).module
             found.last_of[path] = op
+        found._role_of_parts([op for block in blocks for op in block.walk()])
         for path in found.last_of:
             parts = path.split(".")
             found.inner.update(".".join(parts[:count]) for count in range(1, len(parts)))
@@ -197,6 +203,26 @@ class _Naming:
         found.order = [name for name in found.makers if name in found.own]
         found.order += [name for name in sorted(found.own) if name not in found.makers]
         return found
+
+    def _role_of_parts(self, ops: Sequence[Operation]) -> None:
+        """Parts of a split, which have no names of their own, are what attention takes them for: through a
+        reshape, and through the table that is filled with them."""
+        tables = {
+            op.source.variable.data: self.roles[op.target.variable.data]
+            for op in ops
+            if isinstance(op, CacheReadOp) and op.target.variable.data in self.roles
+        }
+        found = dict(self.roles)
+        for op in ops:
+            if isinstance(op, CacheWriteOp) and op.target.variable.data in tables:
+                found[op.source.variable.data] = tables[op.target.variable.data]
+        for name, role in found.items():
+            for op in self.makers.get(name, []):
+                source = _first(op) if isinstance(op, OpOp) and op.op_name.data == "reshape" else ""
+                makers = self.makers.get(source, [])
+                if any(isinstance(one, OpOp) and len(one.outputs) > 1 for one in makers):
+                    self.roles.setdefault(source, role)
+                    self.roles.pop(name, None)
 
     def _carry(self, loop: LoopOp) -> None:
         """What is written before a loop and in it, and read in it, goes round."""
@@ -267,7 +293,9 @@ class _Naming:
         return safe(op.op_name.data.removesuffix("_axis"))
 
     def _by_variable(self, op: Operation) -> str:
-        return short(provenance_of(op).variable)
+        """What the source calls the value; no name for it where an input has that name."""
+        found = provenance_of(op).variable
+        return "" if found in self.inputs else short(found)
 
 
 def _part_of_model(path: str, outer: str) -> str:

@@ -31,6 +31,7 @@ _SHORT = {
     "attn_weights": "weights",
     "context_layer": "a",
     "attention_output": "a",
+    "relative_position_bias": "bias",
     "input": "x",
     "_": "",
 }

@@ -30,6 +30,10 @@ from openinfer.lowering.places import KNOWN_BLOCK_SIZE, on_host
 from openinfer.lowering.step_arguments import StepArguments
 from openinfer.lowering.vulkan.schedules.attention import lower_attention
 from openinfer.lowering.vulkan.schedules.attention_parts import divide_keys
+from openinfer.lowering.vulkan.schedules.block_bytes import (
+    lower_dequantize_blocks,
+    lower_quantize_blocks,
+)
 from openinfer.lowering.vulkan.schedules.check_indices import lower_check_indices
 from openinfer.lowering.vulkan.schedules.convolution import lower_conv
 from openinfer.lowering.vulkan.schedules.cumsum import lower_cumsum
@@ -70,6 +74,8 @@ RULES: dict[str, Callable[[LoopBuilder, Operation], Grid]] = {
     nn.MatmulOp.name: lower_matmul,
     nn.MatvecOp.name: lower_matvec,
     nn.UnpackBlocksOp.name: lower_unpack_blocks,
+    nn.QuantizeBlocksOp.name: lower_quantize_blocks,
+    nn.DequantizeBlocksOp.name: lower_dequantize_blocks,
     nn.RowMatmulOp.name: lower_row_matmul,
     nn.ExpertMatmulOp.name: lower_expert_matmul,
     nn.SoftmaxOp.name: lower_softmax,

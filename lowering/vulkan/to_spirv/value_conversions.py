@@ -206,6 +206,19 @@ def _remainder(v: Values, op: Operation, operands: list[SSAValue], result: Attri
     return v.op("ISub", x, v.op("IMul", y, v.op("SDiv", x, y)))
 
 
+def _round(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
+    """To the nearest whole number, halves away from 0: Round of SPIR-V leaves those open."""
+    (x,) = operands
+    whole = v.op("GL.Trunc", x)
+    half = v.op(
+        "FOrdGreaterThanEqual",
+        v.op("GL.FAbs", _written(v, "FSub", x, whole)),
+        v.constant(0.5, result),
+    )
+    further = _written(v, "FAdd", whole, v.op("GL.FSign", x))
+    return v.op("Select", half, further, whole)
+
+
 def _bitcast(v: Values, op: Operation, operands: list[SSAValue], result: Attribute) -> SSAValue:
     (value,) = operands
     return value if value.type == result else v.op("Bitcast", value, result=result)
@@ -306,7 +319,6 @@ _PLAIN: Final = {
     "arith.muli": "IMul",
     "arith.negf": "FNegate",
     "arith.ori": "BitwiseOr",
-    "arith.remf": "FRem",
     "arith.remui": "UMod",
     "arith.select": "Select",
     "arith.shli": "ShiftLeftLogical",
@@ -357,6 +369,7 @@ _ROWS: Final[dict[str, Row]] = {
     "arith.remsi": _remainder,
     "arith.trunci": _truncate,
     "math.copysign": _copy_sign,
+    "math.round": _round,
     "math.rsqrt": _reciprocal_root,
     "math.sqrt": _root,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from openinfer.runtime.devices.base import Block, Box, Memory
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.manifest import StateRow
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, first_value, to_storage
 from openinfer.runtime.tensors import Tensor
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from openinfer.runtime.devices.base import Block, Memory
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray
 
 LEAST_BYTES = 1 << 15

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from openinfer.runtime.dtypes import DType
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, value_range
 from openinfer.runtime.tensors import Tensor
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from openinfer.runtime.errors import Location
 from openinfer.runtime.manifest import BlockRow, CallRow, Manifest, NodeRow, StampRow
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.trace import Event
 

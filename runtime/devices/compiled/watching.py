@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openinfer.runtime.devices.compiled.trace_events import (
     Place,
@@ -15,6 +15,7 @@ from openinfer.runtime.devices.compiled.trace_events import (
 )
 from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.manifest import Manifest
+from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, element_count
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event

@@ -1,28 +1,31 @@
-"""LLVM IR text to machine code and into memory: the only user of llvmlite.
+"""LLVM IR text to machine code: the only user of llvmlite.
 
-Everything is lazy: importing this module does not import llvmlite. The three steps are apart so
-that the middle result, an ELF object, can be kept on disk:
+Everything is lazy: importing this module does not import llvmlite. The steps are apart so that the middle
+result, an ELF object, can be kept on disk:
 
     object = compile_llvm_text(text, host_target())      # once per program
-    loaded = load_object(object, ["openinfer_step"])     # at each start, about 2 ms
+    loaded = load_object(object, ["openinfer_step"])     # linking.py: at each start, without LLVM
     address = loaded.address("openinfer_step")
 """
 
 from __future__ import annotations
 
-import itertools
-import mmap
 import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from openinfer.runtime.errors import ArtefactError, CompileError, UnsupportedError
-from openinfer.runtime.host import last_cache
-from openinfer.runtime.locks import new_lock
+from openinfer.runtime.devices.cpu.processor import (
+    Processor,
+    keep_processor,
+    known_processor,
+    llvmlite_version,
+)
+from openinfer.runtime.errors import CompileError, UnsupportedError
+from openinfer.runtime.host import cpu_unavailable_reason, last_cache
 from openinfer.runtime.options import host_kind
 from openinfer.runtime.target import (
     TargetDescription,
@@ -33,11 +36,6 @@ from openinfer.runtime.target import (
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-_library_numbers = itertools.count()
-_making_linker = new_lock()
-_ROOM = 2 << 20
-"""Bytes that must be there before something is linked, besides four times its own."""
 
 
 def prepared() -> ModuleType:
@@ -151,11 +149,10 @@ def host_target() -> TargetDescription:
 
 @cache
 def _host_target(kind: str) -> TargetDescription:
-    if reason := unavailable_reason():
-        _llvm()  # Where only llvmlite is missing, that is what the message says.
+    if reason := cpu_unavailable_reason():
         raise UnsupportedError("OI0781", reason, hint="use the simulator")
     cpu, features = host_cpu(kind)
-    return describe_target(_llvm().get_process_triple(), cpu, features, last_cache())
+    return describe_target(_processor().triple, cpu, features, last_cache())
 
 
 def host_cpu(kind: str) -> tuple[str, dict[str, bool]]:
@@ -163,20 +160,31 @@ def host_cpu(kind: str) -> tuple[str, dict[str, bool]]:
 
     With a `kind`, those of a processor of that fixed target, or of a lesser one where this is less.
     """
-    binding = _llvm()
-    cpu, features = str(binding.get_host_cpu_name()), dict(binding.get_host_cpu_features())
+    found = _processor()
+    features = dict(found.features)
     if not kind:
-        return cpu, features
+        return found.cpu, features
     masked = within_level(kind, features)
     return named_target(describe_target("", "", masked).name).cpu, masked
 
 
+@cache
+def _processor() -> Processor:
+    """This machine's processor, from the cache where it was asked for before."""
+    known = known_processor()
+    if known is not None:
+        return known
+    binding = _llvm()
+    numbers = ".".join(str(part) for part in binding.llvm_version_info)
+    cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features()
+    found = Processor(binding.get_process_triple(), str(cpu), dict(features), numbers)
+    keep_processor(found)
+    return found
+
+
 def llvm_version() -> str:
     """LLVM's version, and that of the library that brings it."""
-    import llvmlite
-
-    numbers = ".".join(str(part) for part in _llvm().llvm_version_info)
-    return f"{numbers} (llvmlite {llvmlite.__version__})"
+    return f"{_processor().llvm} (llvmlite {llvmlite_version()})"
 
 
 def target_machine(target: TargetDescription, codegen_level: int) -> Any:
@@ -249,90 +257,3 @@ def assembly_text(
     """The machine code as assembly, to read."""
     module, machine = _optimised_module(text, target, opt_level, codegen_level)
     return machine.emit_assembly(module)
-
-
-def _linker() -> Any:
-    """The one LLJIT of the process; libraries loaded into it live as long as their trackers."""
-    # Of two that threads make at once, one would be freed, with the code that was loaded into it.
-    with _making_linker:
-        return _only_linker()
-
-
-@cache
-def _only_linker() -> Any:
-    binding = _llvm()
-    return binding.create_lljit_compiler(target_machine(host_target(), 2))
-
-
-class LoadedObject:
-    """An object in memory. Its code stays valid as long as this lives."""
-
-    def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
-        self._tracker = tracker
-        self._addresses = addresses
-
-    def address(self, symbol: str) -> int:
-        """The address of a symbol that was asked for; raises ArtefactError (OI0840) for others."""
-        if symbol not in self._addresses:
-            raise ArtefactError(
-                "OI0840",
-                f"the object has no symbol {symbol!r}",
-                hint=f"it was loaded for {', '.join(sorted(self._addresses))}",
-            )
-        return self._addresses[symbol]
-
-
-def load_object(
-    data: bytes, symbols: Iterable[str], imports: Mapping[str, int] | None = None
-) -> LoadedObject:
-    """`load_objects` of one."""
-    return load_objects([data], symbols, imports)
-
-
-def load_objects(
-    objects: Sequence[bytes], symbols: Iterable[str], imports: Mapping[str, int] | None = None
-) -> LoadedObject:
-    """Link ELF objects into this process, against each other, the C library, libm and `imports`.
-
-    `imports` gives the addresses of functions of the host that the objects call.
-
-    Raises ArtefactError (OI0840) when one is damaged or a symbol cannot be found.
-    """
-    if not all(data.startswith(b"\x7fELF") for data in objects):
-        raise ArtefactError("OI0840", "the machine code is not an ELF object")
-    binding = _llvm()
-    _check_room(_ROOM + 4 * sum(map(len, objects)))
-    _load_libm()
-    builder = binding.JITLibraryBuilder()
-    for data in objects:
-        builder.add_object_img(data)
-    builder.add_current_process()
-    wanted = list(symbols)
-    for symbol, address in (imports or {}).items():
-        builder.import_symbol(symbol, address)
-    for symbol in wanted:
-        builder.export_symbol(symbol)
-    try:
-        tracker = builder.link(_linker(), f"openinfer{next(_library_numbers)}")
-        addresses = {symbol: tracker[symbol] for symbol in wanted}
-    except RuntimeError as error:
-        raise ArtefactError("OI0840", f"the machine code cannot be linked: {error}") from error
-    return LoadedObject(tracker, addresses)
-
-
-def _check_room(nbytes: int) -> None:
-    """Raises ArtefactError OI0813 where memory ends before: LLVM would end the process."""
-    try:
-        mmap.mmap(-1, nbytes).close()
-    except (OSError, MemoryError) as error:
-        raise ArtefactError(
-            "OI0813",
-            "not enough memory to link the code of a program",
-            hint="free some memory, or raise the limit of this process (`ulimit -v`)",
-        ) from error
-
-
-@cache
-def _load_libm() -> None:
-    """Make libm's functions visible to the linker, even if nothing else has loaded it globally."""
-    _llvm().load_library_permanently("libm.so.6")

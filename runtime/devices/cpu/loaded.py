@@ -14,7 +14,7 @@ import numpy as np
 
 from openinfer.runtime.devices.base import LoadedProgram, Record
 from openinfer.runtime.devices.compiled.quick_inputs import Row
-from openinfer.runtime.devices.cpu.codegen import load_objects
+from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.devices.cpu.memory import HostMemory, aligned_bytes
 from openinfer.runtime.devices.cpu.native_call import (
     INTERRUPTED,

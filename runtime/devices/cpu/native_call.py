@@ -23,8 +23,8 @@ from openinfer.runtime.devices.cpu.codegen import (
     compile_llvm_text,
     host_target,
     llvm_version,
-    load_object,
 )
+from openinfer.runtime.devices.cpu.linking import load_object
 from openinfer.runtime.errors import OpenInferError
 
 _PLACE, _CALL = "openinfer_place", "openinfer_call"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
-from openinfer.runtime.errors import ArtefactError, CompileError
-
-_SYMBOL_TABLE = 2
-"""The section type SHT_SYMTAB."""
-_LOCAL = 0
-"""The binding STB_LOCAL."""
+from openinfer.runtime.devices.cpu.elf_object import LOCAL, read_object
+from openinfer.runtime.errors import CompileError
 
 _FUNCTIONS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs "
@@ -37,34 +32,9 @@ def undefined_symbols(*objects: bytes) -> list[str]:
 
     Raises ArtefactError (OI0840) for other bytes.
     """
-    used: set[str] = set()
-    defined: set[str] = set()
-    try:
-        for data in objects:
-            for name, here in _symbols(data):
-                (defined if here else used).add(name)
-    except (struct.error, ValueError, IndexError, ZeroDivisionError, UnicodeDecodeError) as error:
-        raise ArtefactError("OI0840", "the machine code is not an ELF object") from error
-    return sorted(used - defined)
-
-
-def _symbols(data: bytes) -> Iterable[tuple[str, bool]]:
-    """The symbols that are seen from outside of an object, and whether they are defined in it."""
-    if not data.startswith(b"\x7fELF\x02\x01"):
-        raise ValueError("not a little-endian ELF file of 64 bits")
-    (start,) = struct.unpack_from("<Q", data, 0x28)
-    size, count = struct.unpack_from("<HH", data, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
-    for _, kind, _, _, place, length, link, _, _, entry in sections:
-        if kind != _SYMBOL_TABLE:
-            continue
-        names = sections[link][4]
-        for position in range(place, place + length, entry):
-            name, info, _, section = struct.unpack_from("<IBBH", data, position)
-            # Section 0 holds what is defined nowhere; the first row of the table is empty.
-            if name and (section == 0 or info >> 4 != _LOCAL):
-                end = data.index(b"\0", names + name)
-                yield data[names + name : end].decode(), section != 0
+    symbols = [symbol for data in objects for symbol in read_object(data).symbols if symbol.name]
+    defined = {one.name for one in symbols if one.defined and one.binding != LOCAL}
+    return sorted({one.name for one in symbols if not one.defined} - defined)
 
 
 def check_symbols(objects: Iterable[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -115,11 +116,12 @@ def _import_what_runs_programs() -> None:
     """The driver is at work: meanwhile Python reads what a step needs."""
     from importlib import import_module
 
-    from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+    from openinfer.runtime.devices.cpu.codegen import host_target
 
     for name in ("compiled.executor", "vulkan.residence", "vulkan.step"):
         import_module(f"openinfer.runtime.devices.{name}")
-    unavailable_reason()
+    with suppress(UnsupportedError):  # Whoever cannot do without it says so.
+        host_target()
 
 
 def check_subgroup(device: PhysicalDevice, subgroup: int) -> None:

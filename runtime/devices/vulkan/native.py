@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from openinfer.runtime.cache import About, Cache, cache_key
-from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target, load_object
+from openinfer.runtime.devices.cpu.codegen import compile_llvm_text, host_target
+from openinfer.runtime.devices.cpu.linking import load_object
 from openinfer.runtime.devices.vulkan.driver import api, number_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError
 from openinfer.runtime.locks import new_lock

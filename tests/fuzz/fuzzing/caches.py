@@ -111,6 +111,12 @@ def index(g: Pool) -> str:
     if g.edges and g.maybe(0.12):
         edge = g.edge()
         return g.pick([edge, f"{edge} - 1", f"{edge} + 1", f"2 * {edge}"])
+    if g.own_sizes and g.maybe(0.4):
+        return g.pick(g.own_sizes)
+    if g.short and g.maybe(0.12):
+        row = g.need(g.pick(["i32", "i64", "u8"]), (Size.of(3),), "indices")
+        if row is not None:
+            return f"{row.name}[{g.pick(['0', '2', '1', *(i.name for i in g.loops)])}]"
     counting = ("count", "indices", "size")
     scalars = [v.name for v in g.readable(lambda v: v.rank == 0 and v.role in counting)]
     kinds = ["number", *["loop"] * 3 * bool(g.loops), *["scalar"] * 3 * bool(scalars)]
@@ -125,6 +131,13 @@ def index(g: Pool) -> str:
             return g.pick([name, name, name, f"{name} + 1", f"{name} - 1", f"2 * {name} + 1"])
         case _:
             return str(g.pick([0, 0, 1, 2, 3]))
+
+
+def own_size(g: Pool) -> None:
+    """`size z3 = n1 + 1;` in a body."""
+    name = g.fresh("z")
+    g.emit(f"size {name} = {index(g)};")
+    g.own_sizes.append(name)
 
 
 def slice_slot(g: Pool, *, matrix: bool = False) -> tuple[str, Size]:

@@ -21,7 +21,7 @@ from fuzzing.tree import Program
 from fuzzing.ways import Variant
 from openinfer.compiler import passes
 from openinfer.compiler.api import compile as compile_program
-from openinfer.runtime.devices.cpu import codegen, compilation
+from openinfer.runtime.devices.cpu import compilation, linking
 from openinfer.runtime.devices.cpu.native_call import INTERRUPTED, OBSERVER
 from openinfer.runtime.devices.cpu.support import check_target
 from openinfer.runtime.executor import BaseExecutor
@@ -168,7 +168,7 @@ class _Check:
             return program.make_executor(variant.threads, max_state_bytes=STATE_LIMIT, trace=trace)
 
         if foreign(program):
-            codegen.load_objects(program.objects, ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8})
+            linking.load_objects(program.objects, ["openinfer_step"], {OBSERVER: 8, INTERRUPTED: 8})
             return None
         if variant.callers > 1:
             return seen_calls(make, self.program, variant.callers)

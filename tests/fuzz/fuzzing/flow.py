@@ -108,7 +108,7 @@ def _called(g: Pool, draw: Body) -> str:
     name = g.fresh("block")
     outer = g.loops, list(g.vars), g.block, dict(g.texts)
     g.loops, g.block = [], name
-    with g.body() as nodes:
+    with g.own_body() as nodes:
         if not g.maybe(0.1):
             draw(g, g.chance.randint(1, 3))
     own = {id(v) for v in outer[1]}
@@ -135,7 +135,7 @@ def call(g: Pool, draw: Body) -> None:
     g.vars = [*(v for v in g.vars if v.memory != "temporary"), value]
     block = Block(name, [])
     scaled = given.dtype == "f32" and given.rank > 0
-    with g.body() as nodes:
+    with g.own_body() as nodes:
         if scaled:
             first = g.assign("f32", given.dims)
             assert first is not None
@@ -212,7 +212,7 @@ def exchange(g: Pool, draw: Body) -> None:
         g.unwritable = outer[3] | (everything - mine - own)
         block = Block(g.fresh("consumer"), [], f"yield {', '.join(awaited)};")
         block.begin = f"await {', '.join(awaited)};"
-        with g.body() as nodes:
+        with g.own_body() as nodes:
             draw(g, g.chance.randint(1, 4))
         block.nodes = nodes
         g.blocks.append(block)

@@ -6,16 +6,18 @@ drowns the others.
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from fuzzing import ops_elements, ops_shapes, ops_structured
-from fuzzing.caches import cache_statement, declare_state
+from fuzzing.caches import cache_statement, declare_state, own_size
 from fuzzing.flow import branch, call, exchange, loop, plain, scope
 from fuzzing.ops_elements import Rule
 from fuzzing.pool import Pool, Var
+from fuzzing.short import shorten
 from fuzzing.tree import Block, Declaration, Program, Step
 from fuzzing.values import MODES, PRIMES, draw, draw_edge, draw_indices, draw_size
 from openinfer.dialects import opset
@@ -32,8 +34,15 @@ FAMILIES = {
 
 
 def generate(seed: int) -> Program:
-    """The program of a seed as it is drawn; some statements may not be legal (`mend.py`)."""
-    return _Generator(seed).program()
+    """The program of a seed as it is drawn; some statements may not be legal (`mend.py`).
+
+    Two seeds of five write it in the short forms of the language, as far as they can.
+    """
+    drawn = _Generator(seed)
+    program = drawn.program()
+    if drawn.g.short:
+        shorten(program, random.Random(f"short {seed}"))
+    return program
 
 
 class _Generator:
@@ -92,6 +101,8 @@ class _Generator:
         flow = self.flow if g.depth < 3 else self.flow & {"plain"}
         if g.block.startswith("part"):
             flow = flow - {"branch", "exchange", "call"}  # plain blocks do not see its temporaries
+        if g.short and g.maybe(0.1):
+            own_size(g)
         choices: list[str] = ["op"] * 8
         choices += ["cache"] * (5 if "state" in self.forms else 0)
         for name, weight in (("loop", 2), ("branch", 1), ("exchange", 1), ("scope", 1),
@@ -155,6 +166,11 @@ class _Generator:
         g = self.g
         if g.maybe(0.25):
             self.sizes()
+        if g.short and g.maybe(0.3):
+            bound = g.pick(
+                ["size N <= 200", "size 0 <= M <= 200", "size 1 <= M", "size N <= 3*M + 150"]
+            )
+            g.declarations.append(Declaration("size", g.fresh("z"), bound))
         self.inputs()
         if "state" in self.forms:
             declare_state(g, self.forms)
@@ -244,7 +260,20 @@ _FORMS = {
     "@ref": r"@ref",
     "@pattern": r"@pattern",
     "size": r"\A(size|.*\nsize) ",
-    "literal operand": r"op \w+\((\w+, )*-?(\d|true|false)[^=(]*\) >>",
+    "size with a bound": r"size [\w ]*<= ",
+    "size in a body": r"\n {4,}size ",
+    "element": r"[\[.] ?k\d+\[",
+    "temporary with the type of its value": r"\bt\d+ = op",
+    "several results": r"\w+, \w+ = op",
+    "cache.read into a new name": r"\w+ = cache\.read",
+    "op as an operand": r"op \w+\((\w+, )*[a-z]\w+\(",
+    "op as what a cache takes": r"cache\.write \w+\(",
+    "entry of a table as an operand": r"op \w+\((\w+, )*[KAC]\d+\[",
+    "range as an operand": r"[(, ][atvWx]\d*\[[^]]*\.\.[^]]*\]",
+    "named operands": r"op \w+\(\w+=\w+, \w+=",
+    "size as an operand": r"op \w+\((\w+, )*[NM][,)]",
+    "loop index as an operand": r"op \w+\((\w+, )*i\d+[,)]",
+    "literal operand": r"op \w+\((\w+, )*-?(\d|true|false)[^=(]*\)( >>|;)",
     "cache.read": r"cache\.read",
     "cache.write": r"cache\.write",
     "cache.write of a slice": r"cache\.write \w+ >> K\d+\[[^]]*\.\.",

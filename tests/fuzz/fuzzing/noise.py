@@ -25,7 +25,7 @@ from openinfer.runtime.storage import AnyArray, round_values
 MOVES = frozenset(
     "gather scatter concat split slice transpose permute reshape squeeze unsqueeze expand pad flip "
     "gather_elements scatter_elements argsort max_pool1d max_pool3d adaptive_max_pool1d "
-    "adaptive_max_pool2d multinomial "
+    "adaptive_max_pool2d adaptive_max_pool3d multinomial "
     "where filter fill fill_nan_like iota random_uniform one_hot max_pool2d sort topk max_axis "
     "min_axis argmax_axis argmin_axis is_nan is_inf is_neg is_finite eq ne lt le gt ge".split()
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuzzing.pool import Dims, Pool, Var
+from fuzzing.pool import RUNTIME, Dims, Pool, Var
 from fuzzing.values import EDGES
 from openinfer.dialects.opset import find, names
 from openinfer.runtime.dtypes import DTYPES
@@ -56,6 +56,11 @@ def unary(g: Pool, name: str) -> None:
         calm(g, found, 0.6)
 
 
+def number(g: Pool) -> Var:
+    """A size or the index of a loop, which are i64 as operands."""
+    return Var(g.pick([*RUNTIME, *[index.name for index in g.loops] * 4]), "i64", (), "literal")
+
+
 def partner(g: Pool, x: Var) -> Var | None:
     """A variable of the same dtype that broadcasts with x."""
 
@@ -63,6 +68,8 @@ def partner(g: Pool, x: Var) -> Var | None:
         pairs = zip(reversed(v.dims), reversed(x.dims))
         return v.dtype == x.dtype and all(a == b or 1 in (a.constant, b.constant) for a, b in pairs)
 
+    if g.short and x.dtype == "i64" and g.maybe(0.5):
+        return number(g)
     if g.maybe(0.1):
         return Var(g.number(x.dtype), x.dtype, (), "literal")
     if g.maybe(0.1) and x.rank:
@@ -151,7 +158,7 @@ def shift(g: Pool, name: str) -> None:
 
 
 def cast(g: Pool, name: str) -> None:
-    x = g.some(taken(name))
+    x = number(g) if g.short and g.maybe(0.3) else g.some(taken(name))
     if x is None:
         return
     to = g.pick([*g.dtypes, *g.dtypes, *DTYPES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,6 +107,10 @@ class Pool:
     """The names of sizes that the program defines."""
     steady: set[str] = field(default_factory=set[str])
     """Scalars of role "size" that nothing has changed before this place: dimensions may name them."""
+    short: bool = field(init=False)
+    """Whether this program has the short forms of the language (`short.py`)."""
+    own_sizes: list[str] = field(default_factory=list[str])
+    """The sizes that the bodies around the present place define."""
     edges: bool = False
     """Whether this program has numbers that are too large for where they stand."""
     dtypes: tuple[str, ...] = ("f32",)
@@ -114,6 +119,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
+        self.short = self.seed % 5 in (0, 2)
 
     # Chance
 
@@ -158,19 +164,33 @@ class Pool:
     def forget(self, name: str) -> None:
         """A scalar has another value from here on: dynamic sizes cannot be called by it."""
         self.texts = {
-            token: text for token, text in self.texts.items() if not Size.of(text).names & {name}
+            token: text
+            for token, text in self.texts.items()
+            if name not in re.findall(r"[A-Za-z_]\w*", text)
         }
 
     @contextmanager
     def body(self) -> Generator[list[Node]]:
         """Statements inside of it stand in a body of their own."""
         outer, self.nodes = self.nodes, []
+        known, self.own_sizes = self.own_sizes, list(self.own_sizes)
         self.depth += 1
         try:
             yield self.nodes
         finally:
-            self.nodes = outer
+            for name in self.own_sizes:
+                if name not in known:
+                    self.forget(name)
+            self.nodes, self.own_sizes = outer, known
             self.depth -= 1
+
+    @contextmanager
+    def own_body(self) -> Generator[list[Node]]:
+        """The same for a block, which does not see the sizes of the bodies that it is called from."""
+        outer, self.own_sizes = self.own_sizes, []
+        with self.body() as nodes:
+            yield nodes
+        self.own_sizes = outer
 
     # Variables
 
@@ -343,11 +363,29 @@ class Pool:
                 target = self.assign(result.dtype, result.dims)
             assert target is not None
             targets.append(target)
-        arguments = [v.name for v in inputs] + [f"{k}={v}" for k, v in shown.items()]
+        names = [self.operand(v) for v in inputs]
+        if self.short and not spec.variadic and self.maybe(0.1):
+            named = (*spec.operands, *spec.optional)
+            names = [f"{operand}={name}" for operand, name in zip(named, names)]
+        arguments = names + [f"{k}={v}" for k, v in shown.items()]
         called = self.pick((name, *spec.aliases)) if self.maybe(0.2) else name
-        names = ", ".join(v.name for v in targets)
-        self.emit(f"op {called}({', '.join(arguments)}) >> {names}{self.hints()};")
+        written = ", ".join(v.name for v in targets)
+        self.emit(f"op {called}({', '.join(arguments)}) >> {written}{self.hints()};")
         return targets
+
+    def operand(self, v: Var) -> str:
+        """A variable as an operand; in short programs at times what stands for an op of it."""
+        kind = self.chance.random() if self.short and v.memory != "literal" else 1.0
+        negated = find("neg")
+        assert negated is not None
+        if kind < 0.08 and v.dtype in negated.dtypes:
+            return f"neg({v.name})"
+        ends = [self.dim_text(dim) for dim in v.dims[:2]]
+        if kind < 0.12 and ends and ends[0] is not None:
+            return f"{v.name}[0..{ends[0]}]"
+        if kind < 0.15 and len(ends) > 1 and ends[1] is not None:
+            return f"{v.name}[, 0..{ends[1]}]"
+        return v.name
 
     def literal(self, value: object) -> str | None:
         """A setting as the text writes it; None for what has no name here."""

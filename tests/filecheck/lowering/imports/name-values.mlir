@@ -48,3 +48,31 @@ graph.block entry {
   graph.op sin(t) -> (y) loc("m|M|h|aten.sin")
   graph.return (y)
 }
+// -----
+// What the source calls as it does an input says nothing. Parts of a split are what attention takes them for, through
+// a table, too.
+// CHECK: graph.op exp(x) -> (exp)
+// CHECK: graph.op split(exp) -> (q, k)
+// CHECK: graph.op reshape(q) -> (q2)
+// CHECK: graph.op reshape(k) -> (k2)
+// CHECK: graph.cache_write k2 -> K[slice(0, L)]
+// CHECK: graph.op attention(q2, k3, k3) -> (y)
+graph.variable x dynamic f32 [1, L, 8]
+graph.variable K(t) persistent f32 [4] {table}
+graph.block entry {
+  graph.assign v1 f32 [1, L, 8]
+  graph.assign v2 f32 [1, L, 4]
+  graph.assign v3 f32 [1, L, 4]
+  graph.assign v4 f32 [L, 4]
+  graph.assign v5 f32 [L, 4]
+  graph.assign v6 f32 [L, 4]
+  graph.assign y f32 [L, 4]
+  graph.op exp(x) -> (v1) loc("m|M|x|aten.exp")
+  graph.op split(v1) -> (v2, v3) settings {axis = 2 : i64}
+  graph.op reshape(v2) -> (v4) settings {shape = [#graph.size<L>, 4]}
+  graph.op reshape(v3) -> (v5) settings {shape = [#graph.size<L>, 4]}
+  graph.cache_write v5 -> K[slice(0, L)]
+  graph.cache_read K[slice(0, L)] -> v6
+  graph.op attention(v4, v6, v6) -> (y) settings {heads = 1 : i64}
+  graph.return (y)
+}
