@@ -40,7 +40,7 @@ def made(quick: bool) -> Block:
         operands: tuple[SSAValue, ...],
         result: Attribute | None,
         properties: Mapping[str, Attribute] = {},
-    ) -> Operation:
+    ) -> SSAValue | None:
         if quick:
             return append_new(block, kind, operands, result, properties, PLACE)
         op = kind.create(
@@ -50,11 +50,12 @@ def made(quick: bool) -> Block:
             location=PLACE,
         )
         block.add_op(op)
-        return op
+        return op.results[0] if op.results else None
 
     add(arith.AddfOp, (real, real), f32)
     doubled = add(llvm.AddOp, (number, number), i64, {"overflowFlags": IntegerAttr(1, 32)})
-    add(llvm.AddOp, (doubled.results[0], number), i64, {"overflowFlags": IntegerAttr(1, 32)})
+    assert doubled is not None
+    add(llvm.AddOp, (doubled, number), i64, {"overflowFlags": IntegerAttr(1, 32)})
     add(Defaults, (), i64)
     add(Defaults, (), i64, {"one": IntegerAttr(7, 64)})
     add(llvm.ReturnOp, (), None)
