@@ -88,7 +88,7 @@ def few_rows_of_blocks(found: Product, epilogue: Epilogue) -> Grid:
     unit = _unit_of(found.op, found.columns)
     rows = found.rows if isinstance(found.rows, int) else most_rows(found.op)
     assert rows is not None
-    group = Workgroup(b, _invocations(b, blocks, rows))
+    group = Workgroup(b, _invocations(found, blocks, rows))
     kernel = _Kernel(found, epilogue, layout, unit, group, blocks, rows)
     known = isinstance(found.rows, int)
 
@@ -114,14 +114,14 @@ def few_rows_of_blocks(found: Product, epilogue: Epilogue) -> Grid:
     return Grid(groups, group.size)
 
 
-def _invocations(b: LoopBuilder, blocks: int, rows: int) -> int:
-    """Of a workgroup: fewer for a short sum, and where memory does not hold the parts of two panels. Kernels
-    that are started together have one size."""
-    description = b.facts.device_description
+def _invocations(found: Product, blocks: int, rows: int) -> int:
+    """Of a workgroup: fewer for a short sum, and where memory does not hold its parts. Kernels that are
+    started together (`nn.matvec`) have one size, that of two panels with a norm."""
+    description = found.b.facts.device_description
     joins = description.subgroup >= NEIGHBOURS
+    lines = rows * (2 * COLUMNS + 1 if isinstance(found.op, MatvecOp) else COLUMNS)
 
     def fits(size: int) -> bool:
-        lines = rows * (2 * COLUMNS + 1)
         return size <= description.invocations and (
             lines * _entries(size, joins=joins) * 4 <= description.shared_memory
         )
