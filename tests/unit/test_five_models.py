@@ -231,6 +231,9 @@ def test_the_page_counts_the_lines(repository: Path) -> None:
         before, now = ((at / f"{name}.oi").read_text() for at in (folder / "before", folder))
         assert [len(before.splitlines()), len(now.splitlines())] == [int(n) for n in listed], name
         assert not re.search(r"= op|= cache|linear\(|heads=|^size|\(\w+, \d", before, re.M), name
+    minilm = len((repository / "examples" / "minilm" / "minilm.oi").read_text().splitlines())
+    assert f"minilm.oi) | 121 | {minilm} |" in page
+    assert minilm <= 75
 
 
 def test_the_python_of_the_page(repository: Path) -> None:
