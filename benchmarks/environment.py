@@ -34,6 +34,7 @@ def describe(peers: Sequence[str], target: str = HOST) -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu_field("model name") or platform.processor() or platform.machine(),
+        "microarchitecture": host_target().cpu,
         "flags": sorted(set(FLAGS) & set(cpu_field("flags").split())),
         "cpus": len(os.sched_getaffinity(0)),
         "caches": {"l2": known.second, "l3": known.last},

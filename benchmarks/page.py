@@ -1,4 +1,4 @@
-"""`docs/performance.md` from the numbers of `benchmarks/results.json` and `results-avx2.json`.
+"""`docs/performance.md` from `benchmarks/results.json`, `results-avx2.json` and `results-cpu-*.json`.
 
     python -m benchmarks.page
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ablation_tables, memory_tables, tables, target_page
+from benchmarks import ablation_tables, memory_tables, processor_page, tables, target_page
 from benchmarks.peers import PEERS
 from benchmarks.tables import duration, markdown, size, threads_words
 from benchmarks.workloads import SAMPLES
@@ -26,8 +26,9 @@ PAGE = ROOT / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Made by `python -m benchmarks.page` from `benchmarks/results.json` and `benchmarks/results-avx2.json`,
-which `openinfer bench` measured. No test asserts a time.
+Made by `python -m benchmarks.page` from `benchmarks/results.json`, `benchmarks/results-avx2.json` and
+`benchmarks/results-cpu-*.json`, which `openinfer bench` measured. No test asserts a time. What limits the
+rows that miss their goal, and what was tried, is in [performance-log.md](performance-log.md).
 
 Every runtime works in a process of its own, one at a time, in turns, in another order each round; the
 number of threads is set before Python starts; a turn begins when the threads of the one before rest,
@@ -74,6 +75,7 @@ REPRODUCE = """\
     pip install -e '.[bench,bench-more]'    # in a checkout; brings the peers
     openinfer bench --json benchmarks/results.json --ablate --page
     openinfer bench --target avx2 --json benchmarks/results-avx2.json --page
+    openinfer bench --no-start --json benchmarks/results-cpu-NAME.json --page    # on another processor
 
 The first command measures everything on 1 and 2 threads, the ablation too, and writes this page: half an
 hour, on a machine that does nothing else. It notes each row in the file as soon as it is done, and goes
@@ -95,24 +97,35 @@ loads them, the fastest of its forms that keeps the vector in f32; the one that 
 8 bits stands in a column of its own, with a tolerance of its own."""
 
 
-def page(data: Mapping[str, Any], held: Mapping[str, Any] | None = None) -> str:
-    """The whole page; `held` was measured for an older instruction set."""
-    return HEAD + "\n" + "\n\n".join(part.rstrip() for part in _parts(data, held)) + "\n"
+def page(
+    data: Mapping[str, Any],
+    held: Mapping[str, Any] | None = None,
+    others: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """The whole page; `held` was measured for an older instruction set, `others` on other processors."""
+    parts = (part.rstrip() for part in _parts(data, held, others))
+    return HEAD + "\n" + "\n\n".join(parts) + "\n"
 
 
-def write(found: Mapping[str, Any]) -> None:
-    """The page from a new measurement, and from the committed one of the other instruction set."""
+def write(found: Mapping[str, Any], path: Path = RESULTS) -> None:
+    """The page from a new measurement, which lies at `path`, and the committed ones beside it."""
+    data, held = _read(RESULTS), _read(HELD)
     if found.get("held"):
-        PAGE.write_text(page(_read(RESULTS), found), encoding="utf-8")
-    else:
-        PAGE.write_text(page(found, _read(HELD)), encoding="utf-8")
+        held = found
+    elif not processor_page.is_other(path):
+        data = found
+    PAGE.write_text(page(data, held, processor_page.others()), encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _parts(data: Mapping[str, Any], held: Mapping[str, Any] | None) -> Iterator[str]:
+def _parts(
+    data: Mapping[str, Any], held: Mapping[str, Any] | None, others: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    if others:
+        yield from processor_page.overview([data, *((held,) if held is not None else ()), *others])
     counts = sorted({row["threads"] for row in data["rows"]})
     for threads in counts:
         yield from _threads(data, threads)
@@ -127,6 +140,7 @@ def _parts(data: Mapping[str, Any], held: Mapping[str, Any] | None) -> Iterator[
         yield from _installed(data["start"])
     if held is not None:
         yield from target_page.section(held)
+    yield from processor_page.sections(others)
     yield from _machine(data)
     yield REPRODUCE
 

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown is not None:
         args.markdown.write_text(report.markdown(data), encoding="utf-8")
     if args.page:
-        page.write(data)
+        page.write(data, args.json)
     if args.plot is not None:
         from benchmarks.plot import draw
 

@@ -80,8 +80,9 @@ p = op quantize(f, 1.0, -128, dtype=i8);
 Of `com.microsoft`, each held against ONNX Runtime where its CPU has it
 (`tests/unit/test_onnx_contrib*.py`): `Attention`,
 `BiasAdd`, `BiasGelu`, `BiasSplitGelu`, `DequantizeLinear`, `DynamicQuantizeMatMul`,
-`EmbedLayerNormalization`, `FastGelu`, `FusedConv`, `FusedGemm`, `FusedMatMul`, `Gelu`,
-`GroupQueryAttention`, `MatMulIntegerToFloat`, `MatMulNBits`, `MoE`, `MultiHeadAttention`, `NhwcConv`,
+`EmbedLayerNormalization`, `FastGelu`, `FusedConv`, `FusedGemm`, `FusedMatMul`,
+`GatherBlockQuantized`, `Gelu`, `GroupQueryAttention`, `MatMulIntegerToFloat`, `MatMulNBits`, `MoE`,
+`MultiHeadAttention`, `NhwcConv`,
 `QAttention`, `QEmbedLayerNormalization`, `QGemm`, `QLinearAdd`, `QLinearAveragePool`, `QLinearConcat`,
 `QLinearConv`, `QLinearGlobalAveragePool`, `QLinearLeakyRelu`, `QLinearMul`, `QLinearReduceMean`,
 `QLinearSigmoid`, `QLinearSoftmax`, `QLinearWhere`, `QMoE`, `QuantizeLinear`, `QuickGelu`,

@@ -123,6 +123,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                 faster(
                     "mark-byte-products", "before bodies, and before weights are laid out for it"
                 ),
+                Step("split-concats", "a kernel has so many buffers; before places are chosen"),
                 Step("nn-to-linalg", "functions of elements become loops that can be merged"),
                 Step(
                     "choose-places", "ops are kernels now; before fusion, which keeps places apart"

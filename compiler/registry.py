@@ -65,6 +65,7 @@ PASSES: dict[str, str] = {
     # linalg
     "bufferize": "openinfer.lowering.buffers.bufferize:Bufferize",
     "expand-composites": "openinfer.lowering.linalg.expand_composites:ExpandComposites",
+    "split-concats": "openinfer.lowering.linalg.split_concats:SplitConcats",
     "fuse-elementwise": "openinfer.lowering.linalg.fuse_elementwise:FuseElementwise",
     "fuse-epilogue": "openinfer.lowering.linalg.fuse_epilogue:FuseEpilogue",
     "nn-to-linalg": "openinfer.lowering.linalg.nn_to_linalg:NnToLinalg",

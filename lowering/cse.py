@@ -15,6 +15,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, MemoryEffectKind
 
 from openinfer.lowering.effects import Effects
 from openinfer.lowering.interned import Interned
+from openinfer.lowering.operations import operands_of, ops_of
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,22 @@ class _Finder:
     def _block(self, block: Block) -> None:
         writes = 0
         last = block.last_op
-        for op in block.ops:
+        looked_up = self._effects.looked_up
+        for op in ops_of(block):
             if op.regions:
                 self._inside(op)
-            effects = self._effects.of(op)
-            if effects is None or any(e.kind is MemoryEffectKind.WRITE for e in effects):
+            effects, dead_if_unused = looked_up(op)
+            if effects is None or (
+                effects and any(e.kind is MemoryEffectKind.WRITE for e in effects)
+            ):
                 writes += 1
             if op is last and op.has_trait(IsTerminator):
                 continue
-            if self._effects.dead_if_unused(op) and not _used(op):
+            if dead_if_unused and not _used(op):
                 self.dead.append(op)
-            elif effects is None or any(len(region.blocks) > 1 for region in op.regions):
+            elif effects is None or (
+                op.regions and any(len(region.blocks) > 1 for region in op.regions)
+            ):
                 continue
             elif not effects:
                 self._share(op)
@@ -129,7 +135,7 @@ class _Finder:
         interned = self._interned
         return (
             op.name,
-            tuple([id(operand) for operand in op.operands]),
+            tuple(map(id, operands_of(op))),
             interned.types(op.results),
             interned.named(op.properties),
             interned.named(op.attributes),
@@ -138,4 +144,7 @@ class _Finder:
 
 
 def _used(op: Operation) -> bool:
-    return any(result.first_use is not None for result in op.results)
+    for result in op.results:
+        if result.first_use is not None:
+            return True
+    return False

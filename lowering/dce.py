@@ -12,6 +12,7 @@ from xdsl.ir.post_order import PostOrderIterator
 from xdsl.passes import ModulePass
 
 from openinfer.lowering.effects import Effects
+from openinfer.lowering.operations import operands_of, ops_of
 
 
 @dataclass(frozen=True)
@@ -36,26 +37,27 @@ class Dce(ModulePass):
         _erase(op.body, live)
 
 
-def _live(region: Region) -> set[Operation]:
-    """Ops that matter by themselves, and all that these use."""
+def _live(region: Region) -> set[int]:
+    """Identities of ops that matter by themselves, and of all that these use."""
     effects = Effects()
-    live: set[Operation] = set()
+    # By identity, which is what makes ops equal: a set of ops would ask each for its hash.
+    live: set[int] = set()
     waiting: list[Operation] = []
 
     def find(region: Region) -> None:
         for block in _reached(region):
-            for op in block.ops:
+            for op in ops_of(block):
                 for inner in op.regions:
                     find(inner)
                 if not effects.dead_if_unused(op):
-                    live.add(op)
+                    live.add(id(op))
                     waiting.append(op)
 
     find(region)
     while waiting:
-        for operand in waiting.pop().operands:
-            if type(operand) is OpResult and operand.op not in live:
-                live.add(operand.op)
+        for operand in operands_of(waiting.pop()):
+            if type(operand) is OpResult and id(operand.op) not in live:
+                live.add(id(operand.op))
                 waiting.append(operand.op)
     return live
 
@@ -67,13 +69,14 @@ def _reached(region: Region) -> list[Block]:
     return list(PostOrderIterator(first))
 
 
-def _erase(region: Region, live: set[Operation]) -> None:
+def _erase(region: Region, live: set[int]) -> None:
     for block in reversed(region.blocks):
-        if block is not region.first_block and not any(op in live for op in block.ops):
+        ops = ops_of(block)
+        if block is not region.first_block and not any(id(op) in live for op in ops):
             region.erase_block(block, safe_erase=False)
             continue
-        for op in reversed(block.ops):
-            if op not in live:
+        for op in reversed(ops):
+            if id(op) not in live:
                 block.erase_op(op, safe_erase=False)
                 continue
             for inner in op.regions:

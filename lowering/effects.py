@@ -46,13 +46,14 @@ class Effects:
 
     def of(self, op: Operation) -> Found:
         """What an op does, with all that it holds."""
-        return self._looked_up(op)[0]
+        return self.looked_up(op)[0]
 
     def dead_if_unused(self, op: Operation) -> bool:
         """Whether nobody could tell that an op is missing whose results nobody uses."""
-        return self._looked_up(op)[1]
+        return self.looked_up(op)[1]
 
-    def _looked_up(self, op: Operation) -> tuple[Found, bool]:
+    def looked_up(self, op: Operation) -> tuple[Found, bool]:
+        """The answers of `of` and `dead_if_unused`."""
         found = self._of_class.get(type(op))
         if found is not None:
             return found

@@ -34,6 +34,8 @@ from openinfer.runtime.devices.description import (
 )
 from openinfer.runtime.devices.description import PLAIN as PLAIN_DEVICE
 from openinfer.runtime.errors import CompileError, InputError
+from openinfer.runtime.microarchitecture import DEFAULT as USUAL
+from openinfer.runtime.microarchitecture import Microarchitecture
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 from openinfer.runtime.tuning import Tile
@@ -138,6 +140,9 @@ class Facts:
             if value != getattr(kind, name):
                 number = isinstance(value, int)
                 found[PREFIX + name] = IntegerAttr(value, i64) if number else StringAttr(value)
+        if numbers := self.target.measured.numbers:
+            rows = {name: IntegerAttr(value, i64) for name, value in numbers.items()}
+            found[PREFIX + "measured"] = DictionaryAttr(rows)
         return found
 
 
@@ -161,6 +166,7 @@ def _read(attributes: Mapping[str, Attribute]) -> Facts:
         "last_cache": _number(said, "last_cache"),
     }
     target = replace(target, **{n: v for n, v in described.items() if v is not None})  # pyright: ignore
+    target = replace(target, measured=_measured(said))
     if _flag(said, "bf16_dot"):
         target = target.with_bf16_dot()
     precision = _text(said, "precision")
@@ -207,6 +213,22 @@ def _described_device(said: dict[str, Attribute]) -> DeviceDescription:
         _flag(said, "workgroup_matrices"),
         _device_tiles(said),
     )
+
+
+def _measured(said: dict[str, Attribute]) -> Microarchitecture:
+    """`{ahead = 1024 : i64, panels = 2 : i64}`."""
+    value = said.pop("measured", None)
+    if value is None:
+        return USUAL
+    rows = value.data if isinstance(value, DictionaryAttr) else {"{…}": value}
+    numbers = {
+        name: row.value.data if isinstance(row, IntegerAttr) else str(row)
+        for name, row in rows.items()
+    }
+    try:
+        return Microarchitecture.of(numbers)
+    except ValueError as error:
+        raise _refused("measured", f"says that {error}", "write {ahead = 512 : i64}") from None
 
 
 def _device_tiles(said: dict[str, Attribute]) -> DeviceTiles:

@@ -36,4 +36,7 @@ class Interned:
         if not attributes:
             return ()
         number = self.number
+        if len(attributes) == 1:
+            ((name, value),) = attributes.items()
+            return name, number(value)
         return frozenset([(name, number(value)) for name, value in attributes.items()])

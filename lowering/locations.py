@@ -9,7 +9,7 @@ traced build is optimised as a plain one is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -77,12 +77,14 @@ def give_location(place: LocationAttr, *targets: Operation) -> None:
 # Calls of blocks with parameters.
 
 
-def call_site(text: str, at: Attribute) -> LocationAttr:
+def call_site(text: str, arguments: Mapping[str, str], at: Attribute) -> LocationAttr:
     """The call `text` that stands at a location, itself perhaps in what another call stands for: what
-    `at_call` takes."""
-    if isinstance(at, CallSiteLoc):
-        return CallSiteLoc(_named(text, at.callee), at.caller)
-    return _named(text, at)
+    `at_call` takes. `arguments` is what it gives each parameter: `"half(h)"("x=h"("by=0.5"(…)))`."""
+    place = at.callee if isinstance(at, CallSiteLoc) else at
+    for name, value in reversed(list(arguments.items())):
+        place = _named(f"{name}={value}", place)
+    site = _named(text, place)
+    return CallSiteLoc(site, at.caller) if isinstance(at, CallSiteLoc) else site
 
 
 def at_call(place: LocationAttr, caller: LocationAttr, name: str = "") -> LocationAttr:
@@ -108,8 +110,19 @@ def calls_around(location: Attribute) -> tuple[Call, ...]:
         place = place_of(site)
         text = site.desc.data if isinstance(site, NameLoc) else ""
         block = text.partition("(")[0]
-        found.insert(0, Call(block, text, _location(place) if place is not None else None))
+        where = _location(place) if place is not None else None
+        found.insert(0, Call(block, text, where, tuple(_arguments(site))))
     return tuple(found)
+
+
+def _arguments(site: Attribute) -> Iterator[tuple[str, str]]:
+    """What a call gives each parameter, as `call_site` has written it behind the text of the call."""
+    place = site.location if isinstance(site, NameLoc) else None
+    while isinstance(place, NameLoc):
+        name, is_one, value = place.desc.data.partition("=")
+        if is_one:
+            yield name, value
+        place = place.location
 
 
 def own_name(location: Attribute) -> str:

@@ -29,8 +29,10 @@ def append_new(
     result: Attribute | None = None,
     properties: Mapping[str, Attribute] = {},
     location: LocationAttr = _UNKNOWN,
-) -> Operation:
-    """Makes an op with at most one result, neither regions nor successors, at the end of a block."""
+) -> SSAValue:
+    """Makes an op with at most one result, neither regions nor successors, at the end of a block.
+
+    Gives its result; None, which nobody asks for, where `result` is None."""
     op = kind.__new__(kind)
     uses: list[Use] = []
     for number, value in enumerate(operands):
@@ -42,7 +44,8 @@ def append_new(
         uses.append(use)
     op._operands = SSAValues(operands)
     op._operand_uses = tuple(uses)
-    op.results = _NONE if result is None else SSAValues((OpResult(result, op, 0),))
+    made_result = None if result is None else OpResult(result, op, 0)
+    op.results = _NONE if made_result is None else SSAValues((made_result,))
     op.properties = made = dict(properties)
     op.attributes = {}
     for name, value, is_property in _defaults(kind):
@@ -59,7 +62,7 @@ def append_new(
         last._next_op = op
         op._prev_op = last
     block._last_op = op
-    return op
+    return made_result  # pyright: ignore[reportReturnType]
 
 
 @cache

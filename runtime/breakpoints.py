@@ -164,7 +164,7 @@ def check_names(condition: Condition, executor: BaseExecutor, outline: Outline |
     loops: Iterable[str] = outline.loop_names if outline is not None else ()
     known = {*executor.variables, *executor.sizes, *loops, *COUNTERS}
     if outline is not None:
-        known |= {name for names in outline.own_names.values() for name in names}
+        known |= outline.call_names
     for info in executor.variables.values():
         known |= {name for dim in info.dims for name in dim.names}
     for name in sorted(condition.names - known):

@@ -68,6 +68,16 @@ class OpenInferError(Exception):
         self.hint = hint
         super().__init__(str(Diagnostic(code, message, hint=hint)))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """An error of a worker process comes to its parent whole, whatever its class is made from."""
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[OpenInferError], args: tuple[object, ...]) -> OpenInferError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
 
 class ModelWarning(UserWarning):
     """A program and its model go together, but at a price, or not as meant: the text has code and fix."""

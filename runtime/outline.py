@@ -46,6 +46,8 @@ class Call:
     text: str
     """`conv(x, "layer1.0", stride=2)`."""
     location: Location | None
+    arguments: tuple[tuple[str, str], ...] = ()
+    """Each parameter of the block, and what it is given, as the call writes it."""
 
     def __str__(self) -> str:
         """`conv(x, "layer1.0", stride=2) at line 21`."""
@@ -81,20 +83,33 @@ class OutlineNode:
 
 
 @dataclass(frozen=True)
+class OwnName:
+    """What a variable or the index of a loop in a block with parameters is called in one call of it."""
+
+    calls: tuple[Call, ...]
+    """The call, behind those that it stands in."""
+    name: str
+    """As the block writes it."""
+    stands_for: str
+    first: int
+    """The node from which on it is so."""
+
+
+@dataclass(frozen=True)
 class Outline:
     """All nodes of a program in text order, and where its blocks stand."""
 
     nodes: tuple[OutlineNode, ...]
     """The node at place i has the index i."""
     blocks: Mapping[str, Location | None]
-    own_names: Mapping[tuple[Call, ...], Mapping[str, Sequence[tuple[int, str]]]] = field(
-        default_factory=lambda: {}
-    )
-    """What the variables of a block with parameters are in a call: by their names there, each with the node
-    from which on it is so."""
+    own_names: tuple[OwnName, ...] = ()
+    """In text order."""
     by_uuid: Mapping[str, OutlineNode] = field(init=False, compare=False, repr=False)
     first_of: Mapping[str, tuple[Call, ...]] = field(init=False, compare=False, repr=False)
     """By uuid of a node: the calls of blocks with parameters that begin with it."""
+    _own: Mapping[tuple[tuple[Call, ...], str], Sequence[OwnName]] = field(
+        init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_uuid", {node.uuid: node for node in self.nodes})
@@ -107,6 +122,22 @@ class Outline:
         for calls, uuid in first.items():
             begins[uuid] = (*begins.get(uuid, ()), calls[-1])
         object.__setattr__(self, "first_of", begins)
+        own: dict[tuple[tuple[Call, ...], str], list[OwnName]] = {}
+        for row in self.own_names:
+            own.setdefault((row.calls, row.name), []).append(row)
+        object.__setattr__(self, "_own", own)
+
+    def own_name(self, name: str, calls: tuple[Call, ...], node: int) -> str:
+        """What a name that is no parameter stands for at a node which such calls are around."""
+        rows = [row for row in self._own.get((calls, name), ()) if row.first <= node]
+        return rows[-1].stands_for if rows else name
+
+    @property
+    def call_names(self) -> frozenset[str]:
+        """The names that blocks with parameters have for themselves: parameters, variables, loop indices."""
+        calls = {call for node in self.nodes for call in node.calls}
+        given = {name for call in calls for name, _ in call.arguments}
+        return frozenset(given | {row.name for row in self.own_names})
 
     @property
     def loop_names(self) -> frozenset[str]:
@@ -196,14 +227,25 @@ class Position:
                 found[bounds[0]] = value
         return found
 
-    def variable(self, name: str) -> str:
-        """The variable that a name stands for: a block with parameters has names of its own."""
-        frame = self.frames[-1] if self.frames else None
-        if self.outline is None or frame is None or frame.node is None:
-            return name
-        known = self.outline.own_names.get(frame.calls, {}).get(name, ())
-        now = [variable for first, variable in known if first <= frame.node.index]
-        return now[-1] if now else name
+    def meaning(self, name: str, depth: int | None = None) -> tuple[str, int]:
+        """What a name stands for: a block with parameters has names of its own.
+
+        `depth` counts the calls of such blocks around the place that is meant; without it, it is that of
+        the node that ran last. Gives the name of a variable, loop index or size, or the argument of a call
+        that is none, `n + 1` or `"layer1.0"`, and the depth at which that is written.
+        """
+        node = self.frames[-1].node if self.frames else None
+        if self.outline is None or node is None:
+            return name, 0
+        calls = node.calls[:depth]
+        while calls:
+            argument = dict(calls[-1].arguments).get(name)
+            if argument is None:
+                break
+            name, calls = argument, calls[:-1]
+            if not argument.isidentifier():
+                return argument, len(calls)
+        return self.outline.own_name(name, calls, node.index), len(calls)
 
     def update(self, event: Event) -> None:
         """Takes note of the next event."""

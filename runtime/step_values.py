@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openinfer.runtime.conditions import Index, NoValue, take
+from openinfer.runtime.conditions import Condition, Index, NoValue, take
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.executor import BaseExecutor
 from openinfer.runtime.outline import Position
+from openinfer.runtime.sizes import Size
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.variables import VariableInfo
@@ -31,15 +32,21 @@ class StepValues:
 
     def value(self, name: str, slots: Sequence[Index] | None) -> AnyArray:
         """See `conditions.Scope.value`."""
+        return self.at_depth(name, slots, None)
+
+    def at_depth(self, name: str, slots: Sequence[Index] | None, depth: int | None) -> AnyArray:
+        """The same for a name that stands in so many calls of blocks with parameters."""
+        found, outside = self.position.meaning(name, depth)
         indices = self.position.indices
-        if name in indices:
-            return _counted(name, indices[name], slots)
-        variable = self.position.variable(name)
-        if variable in self.executor.variables:
-            return self.variable(self.executor.variables[variable], slots)
-        number = self.size(name)
+        if found in indices:
+            return _counted(name, indices[found], slots)
+        if found in self.executor.variables:
+            return self.variable(self.executor.variables[found], slots)
+        number = self.size(found)
         if number is not None:
             return _counted(name, number, slots)
+        if found != name:
+            return take(self._argument(name, found, outside), slots or (), name)
         if name == "step":
             return _counted(name, self.step, slots)
         if name == "node":
@@ -51,6 +58,19 @@ class StepValues:
         if any(name in d.names for v in self.executor.variables.values() for d in v.dims):
             raise NoValue(f"{name} follows from the inputs of a step")
         raise InputError("OI0562", f"no variable, size or loop index is named {name}")
+
+    def _argument(self, name: str, text: str, depth: int) -> AnyArray:
+        """The value of an argument that is no name: a number, an expression, an entry of a family."""
+        names = _Caller(self, depth)
+        try:
+            if "[" not in text and ("/" in text or "," in text):
+                # Of sizes: a quotient is rounded down, max and min have two operands.
+                size = Size.of(text)
+                numbers = {one: int(names.value(one, None)) for one in size.names}
+                return np.asarray(size.evaluate(numbers))
+            return Condition(text).evaluate(names)
+        except (InputError, ValueError, TypeError, ZeroDivisionError):
+            raise NoValue(f"{name} stands for {text} in this call") from None
 
     def size(self, name: str) -> int | None:
         """The value of a size, None when it has none now."""
@@ -92,6 +112,18 @@ class StepValues:
         except StepError as error:
             raise NoValue(error.message) from None
         return found.values() if isinstance(found, Tensor) else np.asarray(found)
+
+
+class _Caller:
+    """The names where a call stands, for the expressions of its arguments."""
+
+    def __init__(self, values: StepValues, depth: int) -> None:
+        self.values = values
+        self.depth = depth
+
+    def value(self, name: str, slots: Sequence[Index] | None) -> AnyArray:
+        """See `conditions.Scope.value`."""
+        return self.values.at_depth(name, slots, self.depth)
 
 
 def _counted(name: str, value: int | None, slots: Sequence[Index] | None) -> AnyArray:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.host import USUAL_CACHE
+from openinfer.runtime.microarchitecture import DEFAULT, Microarchitecture, microarchitecture_of
 from openinfer.runtime.quick_dataclass import dataclass
 
 BF16_DOT = "avx512bf16"
@@ -37,6 +38,8 @@ class TargetDescription:
     """Number of vector registers."""
     last_cache: int = USUAL_CACHE
     """Bytes of the last cache that a core reaches; others may share it."""
+    measured: Microarchitecture = DEFAULT
+    """Numbers that schedules choose by."""
 
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector holds."""
@@ -67,6 +70,7 @@ class TargetDescription:
     def key(self) -> str:
         """A text that differs wherever machine code for the target may differ."""
         parts = (self.name, self.triple, self.cpu, self.features, self.vector_bits, self.last_cache)
+        parts += tuple(f"{name}={value}" for name, value in self.measured.numbers.items())
         return ";".join(map(str, parts))
 
 
@@ -129,4 +133,13 @@ def describe_target(
             break
     base = TARGETS[kind]
     flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
-    return TargetDescription(kind, triple, cpu, flags, base.vector_bits, base.registers, last_cache)
+    return TargetDescription(
+        kind,
+        triple,
+        cpu,
+        flags,
+        base.vector_bits,
+        base.registers,
+        last_cache,
+        microarchitecture_of(cpu),
+    )

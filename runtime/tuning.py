@@ -1,4 +1,5 @@
-"""Measured schedules of products: what `openinfer tune` finds and `compile(…, tuning=…)` uses.
+"""Measured schedules: what `openinfer tune` finds and `compile(…, tuning=…)` uses, tiles of products and
+numbers of the processor.
 
 A file of them is JSON and can be copied with a program. It names the kind of processor; a program
 that is compiled for another kind gets the default schedules, as every shape does that it lacks.
@@ -16,6 +17,7 @@ from typing import Any, cast
 
 from openinfer.runtime.errors import InputError
 from openinfer.runtime.files import read_text, write_text
+from openinfer.runtime.microarchitecture import Microarchitecture
 from openinfer.runtime.quick_dataclass import dataclass
 
 FORMAT = 1
@@ -58,11 +60,14 @@ class Tuning:
     cpu: str
     """The processor that they were measured on, for people."""
     tiles: Mapping[str, Tile] = field(default_factory=dict[str, Tile])
+    machine: Microarchitecture | None = None
+    """Numbers of the processor, where they were measured."""
 
     @property
     def identity(self) -> str:
         """A text that is equal where the same tiles are chosen: part of the key of a program."""
-        digest = hashlib.sha256(json.dumps(self._choices(), sort_keys=True).encode())
+        choices = (self._choices(), None if self.machine is None else asdict(self.machine))
+        digest = hashlib.sha256(json.dumps(choices, sort_keys=True).encode())
         return f"{self.target}-{digest.hexdigest()[:16]}"
 
     def _choices(self) -> dict[str, object]:
@@ -70,17 +75,20 @@ class Tuning:
 
     def merged(self, newer: Tuning) -> Tuning:
         """These tiles and newer ones of the same target, which win."""
-        return Tuning(newer.target, newer.cpu, {**self.tiles, **newer.tiles})
+        tiles = {**self.tiles, **newer.tiles}
+        return Tuning(newer.target, newer.cpu, tiles, newer.machine or self.machine)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all. Raises InputError OI0556."""
         target = Path(path)
-        data = {
+        data: dict[str, object] = {
             "format": FORMAT,
             "target": self.target,
             "cpu": self.cpu,
             "products": self._choices(),
         }
+        if self.machine is not None:
+            data["machine"] = asdict(self.machine)
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_text(target, json.dumps(data, indent=1) + "\n")
@@ -107,7 +115,19 @@ class Tuning:
         if not isinstance(products, dict):
             raise _refused(path, "has no object `products`")
         rows = cast("dict[str, Any]", products)
-        return Tuning(target, cpu, {key: _tile(path, key, row) for key, row in rows.items()})
+        tiles = {key: _tile(path, key, row) for key, row in rows.items()}
+        return Tuning(target, cpu, tiles, _machine(path, content.get("machine")))
+
+
+def _machine(path: str | os.PathLike[str], found: object) -> Microarchitecture | None:
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise _refused(path, "has something else than an object as `machine`")
+    try:
+        return Microarchitecture.of(cast("dict[str, object]", found))
+    except ValueError as error:
+        raise _refused(path, f"machine: {error}") from None
 
 
 def _tile(path: str | os.PathLike[str], key: str, row: object) -> Tile:

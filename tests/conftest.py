@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = [str(value) for value in callspec.params.values()] if callspec is not None else []
         if any(hasattr(module, name) for name in ASKS_THE_HOST) and not KINDS & set(given):
             item.add_marker(pytest.mark.host)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """In a process of pytest-xdist an interrupt that leaves a test is its failure. It would end the process,
+    and with it the run."""
+    try:
+        return (yield)
+    except KeyboardInterrupt as error:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            raise AssertionError("an interrupt left the test") from error
+        raise
 
 
 @pytest.fixture(scope="session")

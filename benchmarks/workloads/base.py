@@ -44,7 +44,7 @@ class Workload(ABC):
     """As shown to people."""
 
     group: ClassVar[str]
-    """W1 to W6 or W8, as on the command line."""
+    """W1 to W6, W8 or W9, as on the command line."""
     result: ClassVar[str]
     """The variable that is compared and returned."""
     tolerance: ClassVar[float] = 1e-5

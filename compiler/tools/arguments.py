@@ -33,11 +33,19 @@ def usage_error(parser: argparse.ArgumentParser, message: str) -> UsageError:
     return UsageError(message, f"{guess}`{parser.prog} --help` shows what it takes")
 
 
-def add_program(parser: argparse.ArgumentParser, *, compiled: bool, name: str = "program") -> None:
-    """The program itself and its package; `compiled`: whether it may be a compiled one."""
+def add_program(
+    parser: argparse.ArgumentParser,
+    *,
+    compiled: bool,
+    name: str = "program",
+    optional: bool = False,
+) -> None:
+    """The program itself and its package; `compiled`: whether it may be a compiled one. An `optional` one
+    that is not given is None."""
     forms = ".oi, .json as graph JSON" + (", or .oip as `openinfer compile` writes it" * compiled)
     parser.add_argument(
         name,
+        nargs="?" if optional else None,
         type=ProgramArgument,
         metavar="FILE",
         help=f"a program: {forms}; - reads a text from standard input",

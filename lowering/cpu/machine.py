@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation
 from openinfer.dialects.nn import MatmulOp
 from openinfer.lowering.cpu.vector_width import bits_of
 from openinfer.lowering.facts import Facts
+from openinfer.runtime.microarchitecture import DEFAULT, Microarchitecture
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.tuning import product_key
 
@@ -30,6 +31,8 @@ class Machine:
     """Registers that hold sums, where that was measured."""
     depth: int | None = None
     """Steps of the contraction that are done at once, where that was measured; 0: all of them."""
+    measured: Microarchitecture = DEFAULT
+    """Numbers of the processor that schedules choose by."""
 
     @property
     def has_masks(self) -> bool:
@@ -79,7 +82,7 @@ def machine_of(op: Operation) -> Machine:
     facts = Facts.of(op)
     target = facts.target
     fused = target.name != "generic" and not facts.strict_math
-    machine = Machine(target.vector_bits, target.registers, fused)
+    machine = Machine(target.vector_bits, target.registers, fused, measured=target.measured)
     if not facts.tiles or not isinstance(op, MatmulOp):
         return machine
     key = key_of(op)

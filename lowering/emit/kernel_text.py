@@ -10,39 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import arith, gpu, memref, scf, vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from openinfer.dialects.extensions.gpu import (
-    OF_DEVICE,
-    OF_SUBGROUP,
-    ShuffleOp,
-    SubgroupMmaComputeOp,
-    SubgroupMmaConstantMatrixOp,
-    SubgroupMmaElementwiseOp,
-    SubgroupMmaLoadMatrixOp,
-    SubgroupMmaStoreMatrixOp,
-    is_shared,
-)
+from openinfer.dialects.extensions.gpu import OF_DEVICE, ShuffleOp, SubgroupMmaStoreMatrixOp
 from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp, TensorStoreOp
-from openinfer.dialects.extensions.memref import ATOMIC_KINDS, AtomicRMWOp
-from openinfer.dialects.nn import DotBytesOp
-from openinfer.lowering.emit.expressions import (
-    Expression,
-    binary,
-    call,
-    component,
-    element,
-    name,
-    number,
-    product_of,
-    sum_of,
-)
+from openinfer.dialects.extensions.memref import AtomicRMWOp
+from openinfer.lowering.emit.expressions import Expression, call, component, name
+from openinfer.lowering.emit.memory_text import STATEMENTS as OF_MEMORY
+from openinfer.lowering.emit.memory_text import packed, unpacked
 from openinfer.lowering.emit.operations import ROWS, TWICE, constant, hint_of
 from openinfer.lowering.emit.shader import Buffer, Shader, no_text
-from openinfer.lowering.emit.tensors import ROLLED, STATEMENTS, is_of_tensors, last_of
-from openinfer.lowering.emit.types import is_float, vector_type, width_of
+from openinfer.lowering.emit.tensors import ROLLED, is_of_tensors, last_of
+from openinfer.lowering.emit.tensors import STATEMENTS as OF_TENSORS
+from openinfer.lowering.emit.together_text import STATEMENTS as OF_TOGETHER
+from openinfer.lowering.emit.types import is_float
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE, exact_arguments
 
@@ -57,9 +40,6 @@ _OF_SUBGROUP: dict[type[Operation], str] = {
     gpu.LaneIdOp: "gl_SubgroupInvocationID",
     gpu.SubgroupIdOp: "gl_SubgroupID",
 }
-_SHUFFLES = {"xor": "subgroupShuffleXor", "idx": "subgroupShuffle"}
-_UPDATES = {ATOMIC_KINDS.index("addi"): "atomicAdd"}
-_ELEMENTWISE = {"addf": "+", "mulf": "*", "subf": "-"}
 _WRITING = (
     memref.StoreOp,
     AtomicRMWOp,
@@ -254,245 +234,6 @@ class _Writer:
         axis = list(gpu.DimensionEnum).index(dimension.data)
         self.numbered(op, component(name(_BUILT_IN[type(op)]), axis))
 
-    # Memory
-
-    def element(self, buffer: Buffer, indices: Sequence[SSAValue]) -> Expression:
-        """The number of an element from where the binding begins."""
-        place = number(0)
-        for axis, index in enumerate(indices):
-            moved = place if place.number == 0 else product_of(place, self.shader.dim(buffer, axis))
-            place = sum_of(moved, self.use(index))
-        return sum_of(self.shader.first(buffer), place)
-
-    def wide_element(self, buffer: Buffer, indices: Sequence[SSAValue], count: int) -> Expression:
-        """The number of an access of `count` neighbours."""
-        place = self.element(buffer, indices)
-        return place if buffer.is_shared else binary("/", place, number(count))
-
-    def load(self, op: memref.LoadOp) -> None:
-        buffer = self.buffers[op.memref]
-        place = self.element(buffer, op.indices)
-        if isinstance(buffer.element, VectorType):
-            self.unpacked(op, op.res, element(buffer.array, place))
-            return
-        array = self.shader.array(buffer, self.shader.type(buffer.element), read=True)
-        self.define(op.res, replace(element(array, place), reads=True), op)
-
-    def store(self, op: memref.StoreOp) -> None:
-        buffer = self.buffers[op.memref]
-        place = self.element(buffer, op.indices)
-        if isinstance(buffer.element, VectorType):
-            array, value = buffer.array, self.packed(op.value)
-        else:
-            array = self.shader.array(buffer, self.shader.type(buffer.element), read=False)
-            value = self.use(op.value)
-        self.settle_reads()
-        self.statement(op, f"{array}[{place.text}] = {value.text};")
-
-    def load_wide(self, op: vector.LoadOp) -> None:
-        buffer, kind = self.buffers[op.base], op.result.type
-        assert isinstance(kind, VectorType)
-        count = kind.element_count()
-        place = self.wide_element(buffer, op.indices, count)
-        wide = self.shader.wide_type(buffer.element, count)
-        array = self.shader.array(buffer, wide, read=True)
-        self.unpacked(op, op.result, element(array, place))
-
-    def store_wide(self, op: vector.StoreOp) -> None:
-        buffer, kind = self.buffers[op.base], op.vector.type
-        assert isinstance(kind, VectorType)
-        count = kind.element_count()
-        place = self.wide_element(buffer, op.indices, count)
-        wide = self.shader.wide_type(buffer.element, count)
-        array = self.shader.array(buffer, wide, read=False)
-        value = self.packed(op.vector)
-        self.settle_reads()
-        self.statement(op, f"{array}[{place.text}] = {value.text};")
-
-    def dim(self, op: memref.DimOp) -> None:
-        axis = op.index.owner
-        assert isinstance(axis, arith.ConstantOp)
-        assert isinstance(axis.value, IntegerAttr)
-        if op.result.uses.get_length():
-            buffer = self.buffers[op.source]
-            self.values[op.result] = self.shader.dim(buffer, axis.value.value.data)
-
-    def collapsed(self, op: memref.CollapseShapeOp) -> None:
-        """A view in which neighbouring axes are one."""
-        buffer = self.buffers[op.src]
-        dims: list[Expression] = []
-        for group in op.reassociation:
-            extent = number(1)
-            for axis in group.data:
-                extent = product_of(extent, self.shader.dim(buffer, axis.value.data))
-            dims.append(extent)
-        self.buffers[op.result] = replace(buffer, dims=tuple(dims))
-
-    def allocate(self, op: memref.AllocaOp) -> None:
-        if not is_shared(op.memref.type):
-            raise no_text("memory of an invocation", location_of(op))
-        assert isinstance(op.memref.type, MemRefType)
-        wanted = op.memref.name_hint or "memory"
-        self.buffers[op.memref] = self.shader.shared(op.memref.type, wanted)
-
-    # Neighbours in one access
-
-    def unpacked(self, op: Operation, value: SSAValue, access: Expression) -> None:
-        """A variable for what is loaded, and its elements."""
-        kind = value.type
-        assert isinstance(kind, VectorType)
-        scalar, count = kind.element_type, kind.element_count()
-        wide = self.shader.wide_type(scalar, count)
-        text = self.shader.names.new(value.name_hint or hint_of(op))
-        self.statement(op, f"{wide} {text} = {access.text};")
-        whole = name(text)
-        if count <= 4:
-            self.lanes[value] = [component(whole, lane) for lane in range(count)]
-            return
-        lanes: list[SSAValue | Expression] = []
-        each = 32 // width_of(scalar)
-        function = _UNPACK[width_of(scalar), is_float(scalar)]
-        for word in range(count // each):
-            part = self.shader.names.new(f"{text}_part")
-            unpacked = call(function, component(whole, word))
-            kind_of_part = vector_type(self.shader.type(scalar), each)
-            self.statement(op, f"{kind_of_part} {part} = {unpacked.text};")
-            lanes += [component(name(part), lane) for lane in range(each)]
-        self.lanes[value] = lanes
-
-    def packed(self, value: SSAValue) -> Expression:
-        """What is stored in one access."""
-        kind = value.type
-        assert isinstance(kind, VectorType)
-        scalar, lanes = kind.element_type, self.lanes[value]
-        wide = self.shader.wide_type(scalar, len(lanes))
-        parts = [self.lane(lane, repeated=lanes.count(lane) > 1) for lane in lanes]
-        if len(parts) <= 4:
-            return _vector(wide, parts)
-        each = 32 // width_of(scalar)
-        function = "packFloat2x16" if is_float(scalar) else "pack32"
-        inner = vector_type(self.shader.type(scalar), each)
-        words = [
-            call(function, call(inner, *parts[start : start + each]))
-            for start in range(0, len(parts), each)
-        ]
-        return call(wide, *words)
-
-    def lane(self, lane: SSAValue | Expression, *, repeated: bool) -> Expression:
-        if isinstance(lane, Expression):
-            return lane
-        return self.named(lane) if repeated else self.use(lane)
-
-    def extract(self, op: vector.ExtractOp) -> None:
-        found = self.lanes[op.vector][_position(op.static_position)]
-        self.values[op.result] = found if isinstance(found, Expression) else self.named(found)
-
-    def broadcast(self, op: vector.BroadcastOp) -> None:
-        assert isinstance(op.vector.type, VectorType)
-        self.lanes[op.vector] = [op.source] * op.vector.type.element_count()
-
-    def insert(self, op: vector.InsertOp) -> None:
-        self.lanes[op.result] = found = list(self.lanes[op.dest])
-        found[_position(op.static_position)] = op.source
-
-    def dot(self, op: DotBytesOp) -> None:
-        """The products of two vectors of bytes one by one: not every compiler knows the function for it."""
-        kind = self.shader.type(IntegerType(8))
-        found = self.use(op.sum)
-        for x, y in zip(self.lanes[op.a], self.lanes[op.b]):
-            pair = [self.lane(value, repeated=True) for value in (x, y)]
-            if op.unsigned is not None:
-                pair = [call(f"u{kind}", value) for value in pair]
-            found = binary("+", found, binary("*", *(call("int", value) for value in pair)))
-        self.define(op.result, found, op)
-
-    # What invocations do together
-
-    def barrier(self, op: gpu.BarrierOp) -> None:
-        self.settle_reads()
-        if OF_SUBGROUP in op.attributes:
-            self.shader.extensions.add("GL_KHR_shader_subgroup_basic")
-            self.statement(op, "subgroupBarrier();")
-            return
-        if OF_DEVICE in op.attributes:
-            # What was written before is there for others, and what they wrote for what follows.
-            self.statement(op, "memoryBarrierBuffer();")
-            self.line("barrier();")
-            self.line("memoryBarrierBuffer();")
-            return
-        self.statement(op, "barrier();")
-
-    def update(self, op: AtomicRMWOp) -> None:
-        """An element that is changed while nobody else changes it; what it was before."""
-        function = _UPDATES.get(op.kind.value.data)
-        if function is None:
-            raise no_text(
-                f"'memref.atomic_rmw {ATOMIC_KINDS[op.kind.value.data]}'", location_of(op)
-            )
-        self.settle_reads()
-        buffer = self.buffers[op.memref]
-        place = self.element(buffer, op.indices)
-        self.shader.array(buffer, self.shader.type(buffer.element), read=True)
-        array = self.shader.array(buffer, self.shader.type(buffer.element), read=False)
-        self.local(op.result, call(function, element(array, place), self.use(op.value)), op)
-
-    def shuffle(self, op: ShuffleOp) -> None:
-        mode = op.mode.data.value
-        if mode not in _SHUFFLES:
-            raise no_text(f"'gpu.shuffle {mode}'", location_of(op))
-        self.shader.extensions.add("GL_KHR_shader_subgroup_shuffle")
-        kind = self.shader.type(op.value.type).removesuffix("_t")
-        if kind not in ("int", "float"):
-            self.shader.extensions.add(f"GL_EXT_shader_subgroup_extended_types_{kind}")
-        value, offset = self.use(op.value), self.use(op.offset)
-        # All invocations come here together, which is so for a statement, not for a part of one.
-        found = call(
-            _SHUFFLES[mode], value, call("uint", offset) if offset.number is None else offset
-        )
-        self.local(op.shuffled, found, op)
-
-    def load_matrix(self, op: SubgroupMmaLoadMatrixOp) -> None:
-        text = self.shader.names.new(op.result.name_hint or hint_of(op))
-        kind = self.shader.type(op.result.type)
-        layout = "RowMajor" if op.transpose is None else "ColumnMajor"
-        place = self.matrix_place(op.source, op.indices, op.lead_dimension, read=True)
-        self.statement(op, f"{kind} {text};")
-        self.line(f"coopMatLoad({text}, {place}, gl_CooperativeMatrixLayout{layout});")
-        self.values[op.result] = name(text)
-
-    def store_matrix(self, op: SubgroupMmaStoreMatrixOp) -> None:
-        place = self.matrix_place(op.target, op.indices, op.lead_dimension, read=False)
-        value = self.use(op.value)
-        self.settle_reads()
-        self.statement(
-            op, f"coopMatStore({value.text}, {place}, gl_CooperativeMatrixLayoutRowMajor);"
-        )
-
-    def matrix_place(
-        self, memory: SSAValue, indices: Sequence[SSAValue], lead: IntegerAttr, *, read: bool
-    ) -> str:
-        """The array, the place in it and the elements from row to row."""
-        buffer = self.buffers[memory]
-        place = self.element(buffer, indices)
-        kind = buffer.element
-        array = buffer.array
-        if not buffer.is_shared:
-            array = self.shader.array(buffer, self.shader.type(kind), read=read)
-        return f"{array}, {place.text}, {lead.value.data}"
-
-    def multiply_matrices(self, op: SubgroupMmaComputeOp) -> None:
-        found = call("coopMatMulAdd", *map(self.use, op.operands))
-        self.define(op.result, found, op)
-
-    def each_element(self, op: SubgroupMmaElementwiseOp) -> None:
-        """Two matrices, element by element."""
-        found = binary(_ELEMENTWISE[op.kind.data], self.use(op.left), self.use(op.right))
-        self.define(op.result, found, op)
-
-    def constant_matrix(self, op: SubgroupMmaConstantMatrixOp) -> None:
-        found = call(self.shader.type(op.result.type), self.use(op.value))
-        self.local(op.result, found, op)
-
     # Control flow
 
     def settle_before(self, op: scf.ForOp | scf.IfOp) -> None:
@@ -523,7 +264,7 @@ class _Writer:
 
     def kept(self, value: SSAValue) -> Expression:
         """What a variable for a value is assigned."""
-        return self.packed(value) if isinstance(value.type, VectorType) else self.use(value)
+        return packed(self, value) if isinstance(value.type, VectorType) else self.use(value)
 
     def take(self, op: Operation, values: Sequence[SSAValue], kept: Sequence[Expression]) -> None:
         """Gives values the variables that are kept for them."""
@@ -531,7 +272,7 @@ class _Writer:
             if not isinstance(value.type, VectorType):
                 self.values[value] = variable
             elif value.uses.get_length():
-                self.unpacked(op, value, variable)
+                unpacked(self, op, value, variable)
 
     def body(self, block: Block, kept: Sequence[Expression]) -> None:
         """The statements of a block; what it yields goes into variables."""
@@ -637,14 +378,6 @@ class _Writer:
         self.take(op, op.results, kept)
 
 
-def _vector(kind: str, parts: Sequence[Expression]) -> Expression:
-    """A vector of some components; the variable that they are of, where they are all that it has."""
-    text = parts[0].text
-    if all(part.text == text for part in parts):
-        return call(kind, parts[0])
-    return call(kind, *parts)
-
-
 def _is_only_start(value: SSAValue, loop: scf.ForOp) -> bool:
     """Whether nobody but a loop beside it looks at a variable, so that the loop may go on with it."""
     owner = value.owner
@@ -654,42 +387,11 @@ def _is_only_start(value: SSAValue, loop: scf.ForOp) -> bool:
     return beside and value.uses.get_length() == 1
 
 
-def _position(place: DenseArrayBase[IntegerType]) -> int:
-    """The number of an element in a vector."""
-    (lane,) = place.get_values()
-    return int(lane)
-
-
-_UNPACK = {(16, True): "unpackFloat2x16", (16, False): "unpack16", (8, False): "unpack8"}
-"""By width, and whether the elements are floats."""
-
-_STATEMENTS: dict[type[Operation], Callable[[_Writer, Operation], None]] = {}
-
-
-def _row(kind: type[Operation], write: Callable[..., None]) -> None:
-    _STATEMENTS[kind] = write
-
-
-_row(memref.LoadOp, _Writer.load)
-_row(memref.StoreOp, _Writer.store)
-_row(memref.DimOp, _Writer.dim)
-_row(memref.CollapseShapeOp, _Writer.collapsed)
-_row(memref.AllocaOp, _Writer.allocate)
-_row(vector.LoadOp, _Writer.load_wide)
-_row(vector.StoreOp, _Writer.store_wide)
-_row(vector.ExtractOp, _Writer.extract)
-_row(vector.BroadcastOp, _Writer.broadcast)
-_row(vector.InsertOp, _Writer.insert)
-_row(DotBytesOp, _Writer.dot)
-_row(gpu.BarrierOp, _Writer.barrier)
-_row(AtomicRMWOp, _Writer.update)
-_row(ShuffleOp, _Writer.shuffle)
-_row(SubgroupMmaLoadMatrixOp, _Writer.load_matrix)
-_row(SubgroupMmaStoreMatrixOp, _Writer.store_matrix)
-_row(SubgroupMmaComputeOp, _Writer.multiply_matrices)
-_row(SubgroupMmaConstantMatrixOp, _Writer.constant_matrix)
-_row(SubgroupMmaElementwiseOp, _Writer.each_element)
-for _kind, _write in STATEMENTS.items():
-    _row(_kind, _write)
-_row(scf.ForOp, _Writer.loop)
-_row(scf.IfOp, _Writer.condition)
+_STATEMENTS: dict[type[Operation], Callable[..., None]] = {
+    **OF_MEMORY,
+    **OF_TOGETHER,
+    **OF_TENSORS,
+    scf.ForOp: _Writer.loop,
+    scf.IfOp: _Writer.condition,
+}
+"""How each op that reads or writes memory, or has regions, is written."""

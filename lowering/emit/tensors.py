@@ -6,7 +6,6 @@ What a kernel takes of a buffer is a slice of its layout, which stands at the be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
@@ -30,31 +29,13 @@ from openinfer.lowering.emit.expressions import (
     sum_of,
 )
 from openinfer.lowering.emit.operations import hint_of
-from openinfer.lowering.emit.shader import Buffer, Shader, no_text
+from openinfer.lowering.emit.shader import Buffer, no_text
 from openinfer.lowering.emit.types import OF_WORKGROUP
+from openinfer.lowering.emit.writing import Writer
 
 ROLLED = "[[dont_unroll]] "
 """In front of a loop whose turns a driver is to leave as they are."""
 _BOUNDED = "gl_CooperativeMatrixClampModeConstantNV"
-
-
-class Writer(Protocol):
-    """What is asked of the text that is being written."""
-
-    shader: Shader
-    buffers: dict[SSAValue, Buffer]
-    values: dict[SSAValue, Expression]
-    front: list[str]
-    layouts: dict[tuple[object, ...], str]
-
-    def statement(self, op: Operation, text: str) -> None: ...
-    def line(self, text: str) -> None: ...
-    def use(self, value: SSAValue) -> Expression: ...
-    def settle_reads(self) -> None: ...
-    def define(self, value: SSAValue, expression: Expression, op: Operation) -> None: ...
-    def function_of(
-        self, block: Block, arguments: Mapping[SSAValue, Expression | Buffer]
-    ) -> tuple[list[str], Expression]: ...
 
 
 def load_tensor(writer: Writer, op: TensorLoadOp) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.context import Context
@@ -104,6 +104,8 @@ def chosen_facts(options: PipelineOptions, target_name: str | None = None) -> Fa
     """
     target = described_target(target_name or options.target_name)
     tuning = options.tuning
+    if tuning is not None and tuning.target == target.name and tuning.machine is not None:
+        target = replace(target, measured=tuning.machine)
     return Facts(
         target,
         strict_math=options.strict_math,

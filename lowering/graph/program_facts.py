@@ -356,23 +356,34 @@ class Facts:
 
     def sources(self, variable: VariableOp, *, there: bool = False) -> list[str]:
         """The tensors of a weight; for a prefix table all members in row-major index order. With `there`
-        empty texts stand for members before the first one of the package, which no step reads."""
-        pattern = pattern_of(variable)
-        if pattern is None:
+        empty texts stand for members that the package lacks, which no step reads."""
+        if pattern_of(variable) is None:
             return [package_name(variable)]
+        members = self._members(variable).values()
+        tensors = self.bindings.tensors
+        return [name if not there or name in tensors else "" for name in members]
+
+    def _members(self, variable: VariableOp) -> dict[tuple[int, ...], str]:
+        """The tensor of each place of a prefix table, in row-major order."""
         from itertools import product
 
         from openinfer.lowering.program.sources import member_name
 
+        pattern = pattern_of(variable)
+        assert pattern is not None
         order = [i.data for i in variable.indices]
         ranges = [range(n) for n in self.extents[variable.variable.data]]
+        return {p: member_name(pattern, dict(zip(order, p))) for p in product(*ranges)}
+
+    def gaps(self, variable: VariableOp) -> dict[tuple[int, ...], str]:
+        """The members of a prefix table, by place, that the package lacks from its first one to its last."""
         firsts = self.firsts[variable.variable.data]
-        return [
-            ""
-            if there and any(number < first for number, first in zip(place, firsts))
-            else member_name(pattern, dict(zip(order, place)))
-            for place in product(*ranges)
-        ]
+        return {
+            place: name
+            for place, name in self._members(variable).items()
+            if name not in self.bindings.tensors
+            and all(number >= first for number, first in zip(place, firsts))
+        }
 
     def _variable(self, variable: VariableOp | AssignOp) -> VariableRow:
         dtype, dims = self.declared(variable)

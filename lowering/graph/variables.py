@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from itertools import product
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
@@ -38,6 +39,10 @@ class Variables:
     touched: dict[str, str] = field(default_factory=dict[str, str])
     """The persistent variables that are used, where sizes of the inputs are dimensions of them: the
     dynamic size that says whether a step does, empty for those that every step uses."""
+    gaps: dict[str, dict[tuple[int, ...], str]] = field(
+        default_factory=dict[str, dict[tuple[int, ...], str]]
+    )
+    """The members that the package lacks, of the families that were read so far."""
 
     # Values of variables
 
@@ -48,6 +53,7 @@ class Variables:
         variable = self.facts.variables[name]
         if not isinstance(variable, VariableOp) or "pattern" not in variable.options.data:
             raise Problem("OI0715", f"{ref.text}: {name} is not a prefix table")
+        self._require_members(ref, variable, scope)
         family = self.contents.weight(variable)
         reach = [range(*ends) for ends in zip(self.facts.firsts[name], self.facts.extents[name])]
         indices: list[SSAValue] = []
@@ -55,6 +61,35 @@ class Variables:
             indices.append(self.member_index(size, there, ref, index.data, scope))
         member = self.contents.declared_type(variable)
         return self.builder.add(nn.MemberOp(family, indices, member))
+
+    def _require_members(self, ref: RefAttr, variable: VariableOp, scope: Scope) -> None:
+        """Of a family with gaps in the package, a use must name members that are there."""
+        name = variable.variable.data
+        if name not in self.gaps:
+            self.gaps[name] = self.facts.gaps(variable)
+        gaps = self.gaps[name]
+        if not gaps:
+            return
+        sizes = [size.substitute(self.facts.static) for size in ref.sizes]
+        if any(self.values.in_range(size, scope) is None for size in sizes):
+            missing = next(iter(gaps.values()))
+            raise Problem(
+                "OI0327",
+                f"{ref.text}: the model has no {missing}, and only a step knows which one is read",
+                "read the members that are there in a loop with constant bounds",
+            )
+        names = sorted({name for size in sizes for name in size.names})
+        bounds = [scope.indices[name].bounds or (0, 0) for name in names]
+        for numbers in product(*(range(*ends) for ends in bounds)):
+            values = dict(zip(names, numbers))
+            place = tuple(size.evaluate(values) for size in sizes)
+            if place in gaps:
+                listed = ", ".join(f"{one.data} = {n}" for one, n in zip(variable.indices, place))
+                raise Problem(
+                    "OI0327",
+                    f"{ref.text}: {listed} is {gaps[place]}, which the model does not have",
+                    "change the loop, or use a model with more members",
+                )
 
     def member_index(
         self, size: Size, there: range, ref: RefAttr, index: str, scope: Scope

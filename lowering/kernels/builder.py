@@ -36,6 +36,7 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.lowering.attributes import INDEX, i64_attribute, index_attribute, vector_of
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.operations import VALUES
 from openinfer.lowering.quick_ops import append_new
 
 Index = SSAValue | int
@@ -128,7 +129,7 @@ class LoopBuilder:
         """The result of a new op."""
         point = self.builder.insertion_point
         if point.insert_before is None:
-            return append_new(point.block, kind, operands, result, properties).results[0]
+            return append_new(point.block, kind, operands, result, properties)
         return self.insert(
             kind.create(operands=operands, result_types=(result,), properties=properties)
         )
@@ -136,7 +137,7 @@ class LoopBuilder:
     # Constants and index arithmetic
 
     def index(self, value: Index) -> SSAValue:
-        if isinstance(value, SSAValue):
+        if value.__class__ in VALUES or isinstance(value, SSAValue):
             return value
         constant = self.made(arith.ConstantOp, (), INDEX, {"value": index_attribute(value)})
         constant.name_hint = f"c{value}" if value >= 0 else f"cm{-value}"

@@ -36,6 +36,7 @@ from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.kernels.inserted import keep_location
 from openinfer.lowering.kernels.lanes import Constants, Lanes
 from openinfer.lowering.kernels.numeric import resize_float, widen
+from openinfer.lowering.kernels.remainders import remainder
 from openinfer.lowering.kernels.turns import sine
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import is_device_kernel
@@ -57,7 +58,8 @@ class ExpandMath(ModulePass):
         %y = arith.mulf %p, %power : vector<16xf32>
 
     Half-width floats are widened to f32 and the result is narrowed; f64 and other functions stay,
-    for the C library; a device has polynomials for some functions of f64, too. With `strict_math` no
+    for the C library; a device has polynomials for some functions of f64, too, and computes the remainder of
+    floats (`arith.remf`) in whole numbers. With `strict_math` no
     function is approximated: all are computed in f64 by the C library and rounded, which is within 0.51
     units of the last place of f32.
 
@@ -76,6 +78,9 @@ class ExpandMath(ModulePass):
 
 
 def _expand_function(function: FuncOp, *, strict: bool) -> None:
+    if is_device_kernel(function):
+        for op in [op for op in operations_of(function) if op.name == REMAINDER]:
+            _expand_remainder(op)
     if strict:
         for op in [op for op in operations_of(function) if op.name in ROUNDED]:
             _compute_in_f64(op)
@@ -130,6 +135,8 @@ def _becomes_half(value: SSAValue) -> bool:
 
 TURNS = {"math.sin": 0, "math.cos": 1}
 """The functions of an angle, by the quarter turns that they are ahead of the sine."""
+REMAINDER = "arith.remf"
+"""What no instruction of a device computes exactly."""
 TANGENT = "math.tan"
 """The quotient of both."""
 
@@ -155,6 +162,16 @@ def _expand_turns(op: Operation) -> None:
         b = LoopBuilder(InsertPoint.before(op))
         kind = op.results[0].type
         result = resize_float(b, sine(b, widen(b, op.operands[0]), TURNS[op.name]), kind)
+    result.name_hint = op.results[0].name_hint
+    Rewriter.replace_op(op, [], [result])
+
+
+def _expand_remainder(op: Operation) -> None:
+    """A remainder of floats on a device; narrow ones in f32, where it is exact, too."""
+    with keep_location(op):
+        b = LoopBuilder(InsertPoint.before(op))
+        x, y = (widen(b, operand) for operand in op.operands)
+        result = resize_float(b, remainder(b, x, y), op.results[0].type)
     result.name_hint = op.results[0].name_hint
     Rewriter.replace_op(op, [], [result])
 

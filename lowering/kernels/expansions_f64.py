@@ -1,7 +1,7 @@
 """Elementary functions of f64 as polynomials, for devices that compute in f64 and have no function of it.
 
 Straight-line code as in `expansions.py`. The polynomials are Taylor's, long enough for the intervals that
-remain. The errors stated are measured (`tests/unit/test_vulkan_f64_functions.py`).
+remain. The errors stated are measured by the tests of functions of f64.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from openinfer.dialects.extensions import arith as extended
 from openinfer.dialects.extensions.vector import ReductionOp
 from openinfer.lowering.attributes import vector_like
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
+from openinfer.lowering.operations import VALUES
 from openinfer.runtime.errors import UnsupportedError
 
 REASSOCIATE = FastMathFlagsAttr((FastMathFlag.REASSOC,))
@@ -40,7 +41,7 @@ _COMPUTED_IN_F32 = (Float32Type, Float16Type, BFloat16Type, Float8E5M2Type, Floa
 
 def element_type(value: SSAValue | Attribute) -> Attribute:
     """The element type of a memref, tensor or vector; a scalar's own type."""
-    kind = value.type if isinstance(value, SSAValue) else value
+    kind: Attribute = value.type if value.__class__ in VALUES else value  # pyright: ignore
     # Before asking whether it is one of them, which takes longer where it is not.
     if type(kind) in _SCALARS:
         return kind

@@ -25,14 +25,14 @@ from openinfer.dialects.graph import (
     YieldOp,
 )
 from openinfer.lowering.program.call_names import names_between_braces
-from openinfer.lowering.program.check_ops import OpChecks
+from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.expansion import MAX_ADDED, MAX_DEPTH
 from openinfer.lowering.program.inlining import (
     has_calls,
     inline_calls,
     written_in,
 )
-from openinfer.lowering.program.names import Names
+from openinfer.lowering.program.names import Names, Variable
 from openinfer.lowering.program.places import Part, Places
 from openinfer.lowering.program.report import Report, did_you_mean
 from openinfer.runtime.errors import ProgramError
@@ -132,13 +132,25 @@ class _Checks:
     # Blocks
 
     def uncalled(self, block: BlockOp) -> None:
-        """Ops of a block that no call brings before the other checks: their names and counts of operands."""
-        checks = OpChecks(Names.of(self.module), self.report, self.places)
+        """Checks a block that no call brings before the other checks: its dtypes, ops, counts of operands and
+        settings, and what ops take of the program's own variables."""
+        checks = DeclarationChecks(Names.of(self.module), self.report, self.places)
+        parameters = block.parameter_names
         for op in block.walk():
-            if isinstance(op, OpOp) and op not in self.places.unread:
-                spec = checks.op_name(op.op_name.data, op, ("op",))
-                if spec is not None:
-                    checks.counts(op, spec)
+            if op in self.places.unread:
+                continue
+            if isinstance(op, VariableOp | AssignOp):
+                checks.type(Variable(op, {}))
+            if not isinstance(op, OpOp):
+                continue
+            spec = checks.op_name(op.op_name.data, op, ("op",))
+            if spec is None:
+                continue
+            checks.counts(op, spec)
+            checks.settings_of(op, spec, parameters)
+            operands = [ref.variable.data if isinstance(ref, RefAttr) else "" for ref in op.inputs]
+            known = [checks.names.find(n) if n in self.declared else None for n in operands]
+            checks.operand_dtypes(op, spec, known)
 
     def wrong(self, op: Operation, part: Part, message: str, fix: str) -> None:
         self.report.error("OI0274", self.places.of(op, part), message, fix=fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
@@ -49,6 +49,15 @@ class OpChecks(CacheChecks):
         if spec is None:
             return None
         self.counts(node, spec)
+        self.operand_dtypes(node, spec, operands)
+        self.settings_of(node, spec)
+        return spec
+
+    def operand_dtypes(
+        self, node: OpOp, spec: opset.OpSpec, operands: Sequence[Variable | None]
+    ) -> None:
+        """Whether the op takes the dtype of its first operand, and its literals; None is a variable of which
+        nothing is known."""
         first = operands[0] if operands else None
         if first is not None and first.dtype is not None and first.dtype.name not in spec.dtypes:
             advice = opset.cast_advice(spec, _written(node.inputs.data[0]))
@@ -60,9 +69,7 @@ class OpChecks(CacheChecks):
                 f"it takes {', '.join(spec.dtypes)}; {advice}",
                 self.typed(first),
             )
-        self.settings_of(node, spec)
         self.literals(node, spec, operands)
-        return spec
 
     def literals(self, node: OpOp, spec: opset.OpSpec, operands: Sequence[Variable | None]) -> None:
         """The literals among the operands, as soon as the dtypes beside them are known."""
@@ -123,7 +130,8 @@ class OpChecks(CacheChecks):
                 "name as many variables behind `>>` as the op has outputs",
             )
 
-    def settings_of(self, node: OpOp, spec: opset.OpSpec) -> None:
+    def settings_of(self, node: OpOp, spec: opset.OpSpec, parameters: Collection[str] = ()) -> None:
+        """The settings of an op; what a setting is that names a parameter only a call says."""
         listed = ", ".join(s.name for s in spec.settings)
         listing = (
             f"settings of `{spec.name}`: {listed}" if listed else f"`{spec.name}` has no settings"
@@ -139,7 +147,8 @@ class OpChecks(CacheChecks):
                     f"{opset.setting_advice(spec, name)}{listing}",
                 )
                 continue
-            self.setting(node, spec, row, name, value)
+            if not (isinstance(value, NameAttr) and value.data in parameters):
+                self.setting(node, spec, row, name, value)
         for row in spec.settings:
             if row.required and row.name not in node.settings.data:
                 self.error(

@@ -24,7 +24,7 @@ from openinfer.lowering.program.check_settings import SettingChecks
 from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.lowering.program.names import Variable
 from openinfer.lowering.program.places import Part
-from openinfer.lowering.program.sources import pattern_of
+from openinfer.lowering.program.sources import member_name, pattern_of
 from openinfer.lowering.program.view import dtype_of
 from openinfer.runtime.sizes import Size
 
@@ -49,9 +49,12 @@ class TypeChecks(SettingChecks):
         op = variable.op
         if self.view.package is None or not isinstance(op, VariableOp) or pattern_of(op) is None:
             return
+        values: list[int | None] = []
         for slot, there, index in zip(ref.indices, self.view.reach(op), variable.indices):
             value = self.known(slot.data) if isinstance(slot, SizeAttr) else None
+            values.append(value)
             if value is not None and there.stop and value not in there:
+                values.append(None)
                 self.error(
                     "OI0327",
                     node,
@@ -61,6 +64,20 @@ class TypeChecks(SettingChecks):
                     "use an index that the model has",
                     (f"@pattern {pattern_of(op)!r}", op),
                 )
+        numbers = [value for value in values if value is not None]
+        pattern = pattern_of(op)
+        if len(numbers) < len(values) or len(numbers) != len(variable.indices) or pattern is None:
+            return
+        name = member_name(pattern, dict(zip(variable.indices, numbers)))
+        if self.view.linked_tensors(op) and name not in self.view.package.tensors:
+            self.error(
+                "OI0327",
+                node,
+                (),
+                f"{ref.text} is {name}, which the model does not have",
+                "use an index that the model has",
+                (f"@pattern {pattern!r}", op),
+            )
 
     # Values that are moved.
 

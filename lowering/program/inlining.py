@@ -42,7 +42,7 @@ from openinfer.dialects.graph import (
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.locations import at_call, call_site
 from openinfer.lowering.program.call_names import BRACES, CallNames, mentioned, names_between_braces
-from openinfer.lowering.program.nodes import call_text
+from openinfer.lowering.program.nodes import argument_text, call_text
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
 from openinfer.runtime.quick_dataclass import dataclass
@@ -167,7 +167,8 @@ class _Call:
 
     def ops(self) -> list[Operation]:
         body = list(self.block.body.block.ops)
-        self.site = call_site(call_text(self.call), self.call.location)
+        given = {name: argument_text(value) for name, value in self.names.arguments.items()}
+        self.site = call_site(call_text(self.call), given, self.call.location)
         constants = [op for op in body if isinstance(op, VariableOp)]
         nodes = [op for op in body if not isinstance(op, VariableOp | ReturnOp)]
         returned = list(body[-1].names) if body and isinstance(body[-1], ReturnOp) else []
@@ -277,6 +278,8 @@ class _Call:
                     op.properties[key] = self._property(node, key, value)
             changed = {*self.names.arguments, *self.names.locals, *self.names.sizes}
             name = node.variable.data if isinstance(node, AssignOp) else ""
+            if isinstance(node, LoopOp) and isinstance(op, LoopOp) and op.index != node.index:
+                name = node.index.data
             op.location = at_call(node.location, self.site, name)
             self.inliner.keep_places(node, op, changed)
             found.append(op)

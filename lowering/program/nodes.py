@@ -163,12 +163,13 @@ def describe(op: Operation) -> str:
 
 def call_text(op: CallOp) -> str:
     """A call of a block with parameters, without what it gives: `conv(x, "layer1.0", stride=2)`."""
-    given = [_argument(value) for value in op.inputs]
-    given += [f"{name}={_argument(value)}" for name, value in op.settings.data.items()]
+    given = [argument_text(value) for value in op.inputs]
+    given += [f"{name}={argument_text(value)}" for name, value in op.settings.data.items()]
     return f"{op.block_name.data}({', '.join(given)})"
 
 
-def _argument(value: Attribute) -> str:
+def argument_text(value: Attribute) -> str:
+    """An argument of such a call as a person writes it."""
     match value:
         case StringAttr():
             return f'"{value.data}"'
@@ -177,7 +178,7 @@ def _argument(value: Attribute) -> str:
         case IntegerAttr() | FloatAttr():
             return LiteralAttr(value).text  # pyright: ignore[reportUnknownArgumentType]
         case ArrayAttr():
-            return f"[{', '.join(map(_argument, value))}]"
+            return f"[{', '.join(map(argument_text, value))}]"
         case SizeAttr() | NameAttr():
             return str(value.data)
         case _:

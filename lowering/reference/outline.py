@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from openinfer.dialects.graph import AssignOp, BlockOp, LoopOp, OpOp, VariableOp
 from openinfer.lowering.locations import calls_around, location_of, own_name
 from openinfer.lowering.program.nodes import NodeInfo, kind_of, number_nodes
-from openinfer.runtime.outline import Call, Outline, OutlineNode
+from openinfer.runtime.outline import Outline, OutlineNode, OwnName
 
 
 def outline_of(module: ModuleOp) -> Outline:
@@ -24,29 +24,28 @@ def outline_from(blocks: Mapping[str, BlockOp], nodes: Mapping[Operation, NodeIn
     rows = tuple(_row(op, info, nodes) for op, info in nodes.items())
     called = {call.block: None for row in rows for call in row.calls}
     places = {**called, **{name: location_of(op) for name, op in blocks.items()}}
-    return Outline(rows, places, _own_names(blocks, nodes))
+    return Outline(rows, places, tuple(_own_names(blocks, nodes)))
 
 
 def _own_names(
     blocks: Mapping[str, BlockOp], nodes: Mapping[Operation, NodeInfo]
-) -> dict[tuple[Call, ...], dict[str, list[tuple[int, str]]]]:
+) -> Iterator[OwnName]:
     """What calls of blocks with parameters have made of the names of the blocks."""
-    found: dict[tuple[Call, ...], dict[str, list[tuple[int, str]]]] = {}
     module = next((block.parent_op() for block in blocks.values()), None)
     declared = module.body.ops if isinstance(module, ModuleOp) else ()
     for op in (*declared, *nodes):
         name = own_name(op.location)
         if isinstance(op, AssignOp | VariableOp):
             variable = op.variable.data
+        elif isinstance(op, LoopOp):
+            variable = op.index.data
         elif isinstance(op, OpOp) and name:
             variable = op.outputs.data[0].variable.data  # the result of the call
         else:
             continue
         if name:
-            calls = calls_around(op.location)
-            index = nodes[op].index if op in nodes else 0
-            found.setdefault(calls, {}).setdefault(name, []).append((index, variable))
-    return found
+            first = nodes[op].index if op in nodes else 0
+            yield OwnName(calls_around(op.location), name, variable, first)
 
 
 def _row(op: Operation, info: NodeInfo, nodes: Mapping[Operation, NodeInfo]) -> OutlineNode:

@@ -36,7 +36,7 @@ from openinfer.lowering.demands import (
     Widening,
 )
 from openinfer.lowering.facts import Facts
-from openinfer.lowering.kernels.expand_math import TANGENT, TURNS
+from openinfer.lowering.kernels.expand_math import REMAINDER, TANGENT, TURNS
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
@@ -45,14 +45,14 @@ from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
 from openinfer.lowering.vulkan.schedules.matmul_few_rows import has_few_rows
 from openinfer.lowering.vulkan.schedules.matmul_matrices import SIDE
-from openinfer.lowering.vulkan.schedules.recurrence import state_bytes
+from openinfer.lowering.vulkan.schedules.recurrence import state_scratch
 from openinfer.lowering.vulkan.schedules.row_tiles import (
     fits_rows,
     fits_together,
     reads_squares,
     takes_norm,
 )
-from openinfer.lowering.vulkan.schedules.sort import MOST_SORTED
+from openinfer.lowering.vulkan.schedules.sort import sort_scratch
 from openinfer.lowering.vulkan.to_spirv.value_conversions import CONVERTED
 from openinfer.runtime.devices.description import MOST_BUFFERS, DeviceDescription
 from openinfer.runtime.manifest import MOST_GROUPS
@@ -65,7 +65,7 @@ _PLAIN = (Float16Type, Float32Type, Float64Type, nn.BlockType)
 _NO_FUNCTIONS = "the device has no {} of f64"
 _STRICT = "strict mathematics rounds functions once, which takes f64 and the C library"
 _FUNCTIONS = frozenset((*EXPANSIONS, *TURNS, TANGENT))
-_COMPUTED = CONVERTED | _FUNCTIONS
+_COMPUTED = CONVERTED | _FUNCTIONS | {REMAINDER}
 
 _OF_FUNCTIONS = (nn.SoftmaxOp, nn.AttentionOp, nn.LstmOp, nn.GruOp, nn.FourierOp)
 _WITH_FUNCTIONS = (*_OF_FUNCTIONS, nn.LayerNormOp, nn.RmsNormOp)
@@ -106,12 +106,8 @@ class VulkanDemands(Demands):
             return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:
             return "the device has no kernel for attention that is rounded to bf16"
-        if isinstance(op, nn.SortOp) and not _is_short(op):
-            return f"the device sorts lines of known lengths up to {MOST_SORTED}"
-        if isinstance(op, nn.LstmOp | nn.GruOp) and not _fits_shared(op):
-            return "the states of a sequence do not fit the memory that a workgroup shares"
-        if isinstance(op, nn.FourierOp) and not 0 < (op.n.data.constant or 0) <= MOST_SAMPLES:
-            return f"the device transforms rows of known lengths up to {MOST_SAMPLES}"
+        if isinstance(op, nn.FourierOp) and (op.n.data.constant or 0) > MOST_SAMPLES:
+            return f"the host has fewer steps for rows of more than {MOST_SAMPLES} samples"
         strict = Facts.of(op).strict_math
         if strict and isinstance(op, nn.ExpertMatmulOp):
             return "strict mathematics adds up in order, which workgroups do not"
@@ -180,6 +176,10 @@ class VulkanDemands(Demands):
         return rows is not None and depth is not None and has_few_rows(rows, depth)
 
     def scratch(self, op: nn.NNOp) -> list[Scratch]:
+        if isinstance(op, nn.SortOp):
+            return sort_scratch(op)
+        if isinstance(op, nn.LstmOp | nn.GruOp):
+            return state_scratch(op)
         return parts_scratch(op) if isinstance(op, nn.AttentionOp) else []
 
     def tiling(self, op: Packed) -> Tiling | None:
@@ -251,18 +251,6 @@ def _packs(op: Operation) -> bool:
     return True
 
 
-def _is_short(op: nn.SortOp) -> bool:
-    """Whether the lines of a sort are known to be short enough: the work grows with their square."""
-    length = nn.dims_of(op.inputs[0])[op.axis.value.data].constant
-    return length is not None and length <= MOST_SORTED
-
-
-def _fits_shared(op: nn.LstmOp | nn.GruOp) -> bool:
-    """Whether a workgroup holds the states of a sequence."""
-    needed = state_bytes(op)
-    return needed is not None and needed <= Facts.of(op).device_description.shared_memory
-
-
 def _is_buffer(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType | MemRefType)
 
@@ -290,8 +278,6 @@ def _refused(op: Operation, device: DeviceDescription) -> str | None:
     """Why an op of a body cannot be computed; None where it can."""
     if isinstance(op, IndexOp | YieldOp | nn.YieldOp):
         return None
-    if op.name == "arith.remf":
-        return "the device's remainder of floats is not exact"
     if op.name not in _COMPUTED:
         return f"the device does not compute {op.name}"
     for value in (*op.operands, *op.results):

@@ -33,7 +33,7 @@ from openinfer.lowering.kernels.sum_chains import constant_of
 from openinfer.lowering.places import DEVICE, exact_arguments
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
-from openinfer.lowering.vulkan.to_spirv.kernel_body import is_written, open_dims
+from openinfer.lowering.vulkan.to_spirv.kernel_arguments import is_written, open_dims
 from openinfer.lowering.vulkan.to_spirv.kernel_module import width_of
 from openinfer.runtime.devices.vulkan.record import (
     COPY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from types import ModuleType
 
@@ -37,3 +38,12 @@ def test_machines_are_apart(rooms: ModuleType) -> None:
     assert not rooms.goes_left(("cpu", "reference"))
     assert rooms.goes_left(("cpu", "kernels"))
     assert not rooms.goes_left(("kernels", "cpu"))
+
+
+@pytest.mark.parametrize("room", ["program", "graph", "nn", "kernels", "linalg", "buffers", "host"])
+def test_shared_rooms_name_no_device(room: str) -> None:
+    """What machines share asks `Demands`: the word of one there is a schedule in the wrong room."""
+    named = re.compile(r"vulkan|spir-?v|glsl", re.IGNORECASE)
+    files = sorted((REPOSITORY / "lowering" / room).rglob("*.py"))
+    assert files
+    assert not [file.name for file in files if named.search(file.read_text(encoding="utf-8"))]

@@ -10,6 +10,7 @@ from benchmarks.workloads.matmul import Matmul
 from benchmarks.workloads.matvec import BYTES, Matvec
 from benchmarks.workloads.mlp import Classifier, Square
 from benchmarks.workloads.networks import Network
+from benchmarks.workloads.transformers import Language, Vision
 
 WIDTH = 128
 
@@ -29,4 +30,6 @@ TINY: tuple[Workload, ...] = (
     Network("resnet18", "", "resnet18", 1, 64, depths=(2, 2, 2, 2)),
     Network("convnext", "", "convnext", 2, 64, 5, 16, (1, 2, 1, 1)),
     Network("unet", "", "unet", 2, 24, 3, 16),
+    Vision("vit", "", 5, 32, 4, 2, 8, 4, 10),
+    Language("gpt2", "", 7, 32, 4, 2, 60),
 )

@@ -36,8 +36,8 @@ class TableRunner:
     chunk: int = 64
     delay: float = 0.0
     """Seconds of a step."""
-    per_token: float = 0.0
-    """Seconds of each token in a step."""
+    permits: threading.Semaphore | None = None
+    """A step takes one of them, or waits for it; None: none is needed."""
     held: list[list[int]] = field(default_factory=list[list[int]])
     widths: list[int] = field(default_factory=list[int])
     """Parts of each step."""
@@ -48,11 +48,25 @@ class TableRunner:
     def __post_init__(self) -> None:
         self.held = [[] for _ in range(self.slots)]
 
+    def hold(self, steps: int = 0) -> None:
+        """Makes the model wait behind so many steps, until a test has all of its requests there."""
+        self.permits = threading.Semaphore(steps)
+
+    def go(self, steps: int | None = None) -> None:
+        """Lets it take so many steps more, or as many as it likes."""
+        held = self.permits
+        if steps is None:
+            self.permits = None
+        if held is not None:
+            held.release(steps or 1000)
+
     def step(self, parts: Sequence[Part]) -> list[Scores]:
         if self.fails:
             self.fails = False
             raise RuntimeError("the step failed")
-        time.sleep(self.delay + self.per_token * sum(len(part.ids) for part in parts))
+        if (permits := self.permits) is not None:
+            permits.acquire()
+        time.sleep(self.delay)
         assert len({part.slot for part in parts}) == len(parts)
         self.widths.append(len(parts))
         self.tokens.append(sum(len(part.ids) for part in parts))
@@ -135,11 +149,13 @@ def serving(engine: Any, *, key: str | None = None, **limits: Any) -> Generator[
     server = Server(service, port=0, key=key, started=lambda url: listens.set())
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
-    assert listens.wait(20)
+    assert listens.wait(60)
     try:
         yield server.url, server
     finally:
+        if isinstance(engine, TableEngine):
+            engine.runner.go()
         server.stop()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
-        assert service.scheduler.join(20)
+        assert service.scheduler.join(60)

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 
 from openinfer.compiler.registry import make_context
 from openinfer.lowering.places import KNOWN_BLOCK_SIZE
-from openinfer.lowering.vulkan.schedules import attention_flash
+from openinfer.lowering.vulkan.schedules import attention_flash_shape
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import LowerDeviceKernels
 
 Array = np.ndarray[Any, Any]
@@ -134,13 +134,13 @@ def of_many(case: Case) -> tuple[FuncOp, int, int]:
     )
     assert not any(op.name == "gpu.matrix_map" for op in one.walk())
     batches, heads, _, queries, _, _ = case.sizes
-    together = 16 * attention_flash.SUBGROUPS[-1]
+    together = 16 * attention_flash_shape.SUBGROUPS[-1]
     return kernel, batches * heads * -(-queries // together), together // 16 * SUBGROUP
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_kernels_compute_attention(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_flash, "BUSY", 1)
+    monkeypatch.setattr(attention_flash_shape, "BUSY", 1)
     kernel, groups, size = of_many(case) if case.unknown else lowered(case.text())
     assert any(op.name == "gpu.matrix_reduce" for op in kernel.walk())
     random = np.random.default_rng(5)
@@ -161,7 +161,7 @@ def test_kernels_compute_attention(case: Case, monkeypatch: pytest.MonkeyPatch) 
 
 def test_hidden_values_are_no_part_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last value is not finite, and the first queries do not see it."""
-    monkeypatch.setattr(attention_flash, "BUSY", 1)
+    monkeypatch.setattr(attention_flash_shape, "BUSY", 1)
     few = Case((1, 1, 1, 4, 32, 32), causal=True)
     kernel, groups, size = lowered(few.text())
     random = np.random.default_rng(5)
@@ -187,7 +187,7 @@ def test_hidden_values_are_no_part_of_results(monkeypatch: pytest.MonkeyPatch) -
 def test_other_attentions_are_not_for_it(
     old: str, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_flash, "BUSY", 1)
+    monkeypatch.setattr(attention_flash_shape, "BUSY", 1)
     text = CASES["all keys at once"].text()
     assert old in text
     kernel, _, _ = lowered(text.replace(old, new))

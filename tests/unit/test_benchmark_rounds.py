@@ -3,14 +3,12 @@ their memory."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from benchmarks import memory, tables
+from benchmarks import memory, processors, tables
 from benchmarks.processors import Watch, missing, settle
 from benchmarks.rounds import LIMITS, MISSING, Round, choose, collect, slowness, spread
 
@@ -221,13 +219,29 @@ def test_llama_cpps_log_gives_its_buffers() -> None:
         memory.of_log(lines[:1])
 
 
-def test_a_turn_ends_when_its_threads_rest() -> None:
-    def spin() -> None:
-        end = time.perf_counter() + 0.15
-        while time.perf_counter() < end:
-            pass
+class Busy:
+    """A clock, and threads of this process that work until it says `end`."""
 
-    thread = threading.Thread(target=spin)
-    thread.start()
+    def __init__(self, end: float) -> None:
+        self.end, self.now, self.used = end, 0.0, 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        return self.used
+
+    def sleep(self, seconds: float) -> None:
+        self.used += max(0.0, min(seconds, self.end - self.now))
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("end", "settled"), [(0.0, 0.01), (0.15, 0.16), (9.0, 0.5)])
+def test_a_turn_ends_when_its_threads_rest(
+    end: float, settled: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or when they will not. Real threads would rest whenever others have the processors."""
+    clock = Busy(end)
+    monkeypatch.setattr(processors, "time", clock)
     settle()
-    assert not thread.is_alive()
+    assert clock.now == pytest.approx(settled, abs=0.011)

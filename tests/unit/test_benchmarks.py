@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from benchmark_rows import TINY
 
+from benchmarks import processor_page
 from benchmarks.page import page
 from benchmarks.peers import OURS, PEERS, SIMULATOR, Asked, Setting, peer_inputs
 from benchmarks.workloads import GROUPS, SAMPLES, WORKLOADS
@@ -92,7 +94,7 @@ def test_without_a_pass_the_answer_is_the_same(name: str, tmp_path: Path) -> Non
 
 
 def test_rows_are_named_once_and_every_group_has_a_sample() -> None:
-    assert GROUPS == ("W1", "W2", "W3", "W4", "W5", "W6", "W8")
+    assert GROUPS == ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")
     assert SAMPLES <= WORKLOADS.keys()
     assert {WORKLOADS[name].group for name in SAMPLES} == set(GROUPS)
     titles = [row.title for row in WORKLOADS.values()]
@@ -114,4 +116,39 @@ def test_page_shows_the_committed_numbers(repository: Path) -> None:
         for name in ("results.json", "results-avx2.json")
     )
     written = (repository / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert written == page(data, held), "run `python -m benchmarks.page`"
+    others = processor_page.others()
+    assert written == page(data, held, others), "run `python -m benchmarks.page`"
+    # A file says where it was measured, and each column is another processor.
+    columns = [processor_page.processor(found) for found in (data, held, *others)]
+    assert len(set(columns)) == len(columns)
+
+
+def test_processors_stand_side_by_side() -> None:
+    def measured(cpu: str, *rows: tuple[str, int, float]) -> dict[str, Any]:
+        where = {"cpu": cpu, "microarchitecture": {"A": "znver3"}.get(cpu)}
+        return {"environment": where, "held": None, "rows": [_row(*row) for row in rows]}
+
+    one = measured("A", ("matmul-64", 1, 1.25), ("mlp-1", 2, 0.5))
+    other = measured("B(R) Processor", ("mlp-1", 2, 1.0))
+    header, lines = processor_page.side_by_side([one, other])
+    assert header == ["work", "threads", "A (Zen 3)", "B"]
+    assert lines == [
+        ["mlp-1", "2", "0.50 of NumPy, 1 s", "1.00 of NumPy, 1 s"],
+        ["matmul-64", "1", "**1.25** of NumPy, 1 s", ""],
+    ]
+    assert processor_page.misses([one, other])[1] == [
+        ["A (Zen 3)", "1", "0 of 1", "1.25 to 1.25"],
+        ["A (Zen 3)", "2", "1 of 1", "0.50 to 0.50"],
+        ["B", "2", "1 of 1", "1.00 to 1.00"],
+    ]
+
+
+def _row(name: str, threads: int, ratio: float) -> dict[str, Any]:
+    theirs = {"seconds": 1 / ratio, "ratio": ratio, "refused": False}
+    ours = {"seconds": 1.0, "ratio": 1.0, "refused": False}
+    return {
+        "name": name,
+        "title": name,
+        "threads": threads,
+        "peers": {"openinfer": ours, "numpy": theirs},
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,27 @@ def test_events_and_mistakes_of_a_step_say_the_calls() -> None:
         )
 
 
+def test_a_saved_program_knows_the_names_of_its_blocks(tmp_path: Path) -> None:
+    text = """
+    dynamic { x: f32[4]; }
+    block half(v, at, by=0.5) {
+        h = op mul(v, by);
+        loop a (i in 0..2) { h = op add(h, slice(v, start=i + at, stop=i + at + 1)); }
+        return h;
+    }
+    block entry { loop b (i in 2..3) { h = branch half(x, i); } return h; }
+    """
+    program = oi.compile(text)
+    program.save(tmp_path / "p.oip", observed=True)
+    loaded = oi.load(tmp_path / "p.oip")
+    assert loaded.outline() == program.outline()
+    stepper = oi.Stepper(loaded.make_executor())
+    stepper.begin(x=np.ones(4, np.float32))
+    stepper.until(oi.Breakpoint(op="add", when="i == 1"))
+    found = [float(stepper.evaluate(name).max()) for name in ("v", "by", "at", "i", "h")]
+    assert found == [1, 0.5, 2, 1, 2.5]
+
+
 def test_a_mistake_of_types_says_which_call_it_is_of() -> None:
     text = """
     dynamic { x: f32[4]; y: f32[5]; }
@@ -254,6 +276,20 @@ block dense(h, path, k=1) {
         ("OI0214", "block f(h) { y = op frobnicate(h); return y; }\n", "y = op neg(x);"),
         ("OI0217", "block f(h) { y = op add(h); return y; }\n", "y = op neg(x);"),
         ("OI0274", "block f(h) { y = op add(h, wh); return y; }\n", "y = op neg(x);"),
+        ("OI0215", "block f(h) { y = op relu(h, slope=0.5); return y; }\n", "y = op neg(x);"),
+        ("OI0304", 'block f(h) { y = op softmax(h, axis="a"); return y; }\n', "y = op neg(x);"),
+        ("OI0304", "block f(h) { y = op cast(h, to=f33); return y; }\n", "y = op neg(x);"),
+        (
+            "OI0301",
+            "block f(h) { assign y: f33[4]; op neg(h) >> y; return y; }\n",
+            "y = op neg(x);",
+        ),
+        (
+            "OI0301",
+            "block f(h) { constant { w: f33[4]; } y = op add(h, w); return y; }\n",
+            "y = op neg(x);",
+        ),
+        ("OI0313", "block f(h) { y = op not(x); return y; }\n", "y = op neg(x);"),
     ],
 )
 def test_mistakes_are_told(code: str, blocks: str, line: str) -> None:
@@ -261,6 +297,20 @@ def test_mistakes_are_told(code: str, blocks: str, line: str) -> None:
     found = parse_text(text).diagnostics
     assert code in [one.code for one in found], parse_text(text).render()
     assert all(one.location is not None for one in found)
+
+
+def test_nothing_is_held_against_what_only_a_call_decides() -> None:
+    text = f"""{HEAD}
+    block f(h, to, axis, low) {{
+        constant {{ w: f32[_, _] @dtype(q8_0); }}
+        y = op cast(softmax(h, axis=axis), to=to);
+        y = op clamp(y, min=low);
+        y = op reshape(y, shape=[low, d]);
+        return y;
+    }}
+    block entry {{ y = op neg(x); return y; }}
+    """
+    assert [one.code for one in parse_text(text).diagnostics] == ["OI0245"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupts import interrupted, raises
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_program
@@ -353,17 +354,8 @@ def test_run_waits_and_ctrl_c_ends_the_waiting() -> None:
     x = np.ones(3, np.float32)
 
     def meanwhile() -> None:
-        main = threading.get_ident()
-        timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
-        # Ignored where the tests run in the background of a shell.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        timer.start()
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                executor.run(d=100, x=x)
-        finally:
-            timer.join()
-            signal.signal(signal.SIGINT, before)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(lambda: executor.run(d=100, x=x), raises(KeyboardInterrupt))
 
     assert int(inside(executor, {"d": 2, "x": x}, meanwhile)["now"]) == 2
     assert int(executor.run(d=1, x=x)["now"]) == 3

@@ -25,6 +25,7 @@ from openinfer.lowering.options import PipelineOptions
 from openinfer.runtime.devices.description import DeviceDescription
 from openinfer.runtime.errors import InputError, StepError
 from openinfer.runtime.host import cpu_unavailable_reason
+from openinfer.runtime.microarchitecture import Microarchitecture
 from openinfer.runtime.program import HOST, Program
 from openinfer.runtime.target import TARGETS
 from openinfer.runtime.tuning import Tile, Tuning
@@ -358,6 +359,7 @@ def test_binding_keeps_the_facts_of_a_program(tmp_path: Path, capsys: Capture) -
 
 def test_facts_come_back_as_they_were_written() -> None:
     target = replace(TARGETS["avx512"], cpu="znver5", features="+a,-b", triple="t", last_cache=7)
+    target = replace(target, measured=Microarchitecture(panels=2, ahead=0))
     tiles = {"4x64x32 f32": Tile(2, 8, 0), "?x64x32 f32": Tile(1, 5), "9x64x32 f64": Tile(1, 1, 64)}
     product = DeviceProduct(128, 384, 1536, "f16", transposed=True, matrices=True)
     device = DeviceDescription(
@@ -397,6 +399,9 @@ def test_facts_follow_the_attributes() -> None:
         ('openinfer.precision = "f16"', 'is "f16"'),
         ("openinfer.precision = 3", "text in quotes"),
         ('openinfer.last_cache = "much"', "write a number"),
+        ("openinfer.measured = 3 : i64", "is none of panels, ahead"),
+        ("openinfer.measured = {panels = 9 : i64}", "`panels` is 9, not 1..4"),
+        ('openinfer.measured = {ahead = "far"}', "not 0..1048576"),
         ("openinfer.subgroup = 33 : i64", "write one of 1, 2, 4"),
         ("openinfer.shared_memory = 100 : i64", "write 16384 to"),
         ("openinfer.invocations = 128 : i64", "write 256 to"),

@@ -1,4 +1,4 @@
-"""Families of tensors whose numbers do not begin at 0: `layer.1.w`, `layer.2.w`."""
+"""Families of tensors whose numbers do not begin at 0, or have gaps: `layer.1.w`, `layer.3.w`."""
 
 from __future__ import annotations
 
@@ -59,6 +59,46 @@ def test_both_executors_read_the_members_that_are_there(
 def test_others_are_refused(model: MemoryPackage, body: str, said: str) -> None:
     with pytest.raises(oi.ProgramError, match="OI0327") as caught:
         oi.compile(f"{HEAD}{body} return h; }}", model)
+    assert said in str(caught.value)
+
+
+GAPS = {
+    **{f"layer.{n}.w": np.full((4, 4), n + 1, np.float32) for n in (0, 2, 4)},
+    **{f"b.{m}.{n}": np.full(4, 10 * m + n, np.float32) for m, n in ((0, 0), (1, 1), (2, 2))},
+}
+
+
+@pytest.mark.parametrize("target", ["one file", "in memory"])
+def test_members_between_may_be_missing(tmp_path: Path, target: str) -> None:
+    text = HEAD + "loop a (l in 0..3) { h = op add(matmul(h, w[2*l]), b[l, l]); } return h; }"
+    model = MemoryPackage(OinfContent({}, {}, dict(GAPS)))
+    wanted = np.ones((2, 4), np.float32)
+    for n in range(3):
+        wanted = wanted @ GAPS[f"layer.{2 * n}.w"] + GAPS[f"b.{n}.{n}"]
+    program = oi.compile(text, model)
+    if target == "one file":
+        program.save(tmp_path / "p.oip", embed_weights=True)
+        program = oi.load(tmp_path / "p.oip")
+    for made in (oi.Simulator(text, model), program):
+        found = made.make_executor().run(**INPUTS)["h"]
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("h = op matmul(h, w[1]);", "w[1] is layer.1.w, which the model does not have"),
+        (
+            "loop a (l in 0..3) { h = op matmul(h, w[l]); }",
+            "w[l]: l = 1 is layer.1.w, which the model does not have",
+        ),
+        ("h = op matmul(h, w[k]);", "the model has no layer.1.w, and only a step knows"),
+        ("loop a (l in 0..2) { h = op add(h, b[0, l]); }", "l = 0, m = 1 is b.1.0, which"),
+    ],
+)
+def test_members_that_are_missing_are_not_read(body: str, said: str) -> None:
+    with pytest.raises(oi.ProgramError, match="OI0327") as caught:
+        oi.compile(f"{HEAD}{body} return h; }}", GAPS)
     assert said in str(caught.value)
 
 

@@ -1,11 +1,13 @@
 """Five models as somebody writes them who comes from PyTorch: `tests/models/`, held against eager PyTorch.
 
 Each program takes the `state_dict` of the module here as it is, weights from memory under PyTorch's
-names; one compilation serves every shape.
+names; one compilation serves every shape. `tests/models/before/` has the same five in the long form, without
+what the language has learned since; `docs/from-pytorch.md` compares their lengths.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -140,12 +142,23 @@ def seeded(kind: Any) -> Any:
     return module
 
 
+SIZES = {
+    "mlp": {"layers": 2},
+    "gpt": {"layers": 2, "heads": 4},
+    "clip_text": {"layers": 2, "heads": 5},
+}
+"""What the long forms must be told: a program could not define sizes."""
+
+
 def executors(repository: Path, name: str, module: Any) -> list[BaseExecutor]:
-    """The simulator and the compiled program, both on the weights that the module holds."""
-    graph = oi.graph_file(repository / "tests" / "models" / f"{name}.oi")
+    """The simulator and the compiled program, both on the weights that the module holds, and the simulator on
+    the long form."""
+    folder = repository / "tests" / "models"
+    graph, before = (oi.graph_file(at / f"{name}.oi") for at in (folder, folder / "before"))
     weights = module.state_dict()
     program, simulator = oi.compile(graph, weights, strict=True), oi.Simulator(graph, weights)
-    return [simulator.make_executor(), program.make_executor(1)]
+    long = oi.Simulator(before, weights, sizes=SIZES.get(name), strict=True)
+    return [simulator.make_executor(), program.make_executor(1), long.make_executor()]
 
 
 def close(found: Any, expected: Any) -> None:
@@ -206,3 +219,22 @@ def test_gpt_with_its_cache_is_the_gpt_without(repository: Path, prompt: int) ->
             for start, stop in zip([0, *ends], ends)
         ]
         close(np.concatenate(parts), expected)
+
+
+def test_the_page_counts_the_lines(repository: Path) -> None:
+    """The table of `docs/from-pytorch.md`; long forms use nothing that they are said to do without."""
+    page = (repository / "docs" / "from-pytorch.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[.*\]\(\.\./tests/models/(\w+)\.oi\) \| (\d+) \| (\d+) \|", page, re.M)
+    assert {name for name, _, _ in rows} == {*MODELS, "gpt"}
+    folder = repository / "tests" / "models"
+    for name, *listed in rows:
+        before, now = ((at / f"{name}.oi").read_text() for at in (folder / "before", folder))
+        assert [len(before.splitlines()), len(now.splitlines())] == [int(n) for n in listed], name
+        assert not re.search(r"= op|= cache|linear\(|heads=|^size|\(\w+, \d", before, re.M), name
+
+
+def test_the_python_of_the_page(repository: Path) -> None:
+    page = (repository / "docs" / "from-pytorch.md").read_text(encoding="utf-8")
+    (piece,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    with torch.inference_mode():
+        exec(compile(piece, "docs/from-pytorch.md", "exec"), {"__name__": "page"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from torch_imports import Function, assert_same, check, ops_of, torch
 
 import openinfer as oi
 from openinfer.compiler.importers.torch.export import import_module
+from openinfer.compiler.importers.torch.places import provenance_of_node
 from openinfer.runtime.errors import InputError, OpenInferError, UnsupportedError
 
 nn, F = torch.nn, torch.nn.functional
@@ -136,6 +139,17 @@ def test_all_refusals_come_at_once_with_their_lines() -> None:
     assert "torch_imports.py:" in text
     with pytest.raises(UnsupportedError, match="rounds is not known"):
         oi.from_torch(Function(uncounted), pair)
+
+
+def test_sources_beside_pytorch_are_the_users() -> None:
+    """torchvision lies in a folder whose name begins as that of PyTorch does."""
+    folder = Path(torch.__file__).parent
+    trace = f'  File "{folder}vision/net.py", line 7, in forward\n    y = self.relu(x)\n'
+    trace += f'  File "{folder / "nn" / "relu.py"}", line 3, in forward\n    z = relu(x)\n'
+    node = SimpleNamespace(meta={"stack_trace": trace}, target="aten.relu.default")
+    found = provenance_of_node(node)
+    assert (found.file, found.line) == (f"{folder}vision/net.py", 7)
+    assert found.variable == "y"
 
 
 def test_a_constant_that_is_written_is_refused() -> None:

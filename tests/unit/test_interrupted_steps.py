@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
+from interrupts import interrupted, raises
 
 import openinfer as oi
 from openinfer.runtime.devices.compiled.watching import Watcher
@@ -42,42 +39,28 @@ class Alarm(Exception):
     """What a handler of the user raises."""
 
 
-@contextmanager
-def interrupting(handler: Any, after: float = 0.3, again: float | None = None) -> Generator[None]:
-    """SIGINTs to this process while the block runs, one after another: Python drops what a handler raises
-    inside of a finaliser or a callback of the collector. The second one comes `again` seconds later."""
-    before = signal.signal(signal.SIGINT, handler)
-    over = threading.Event()
+def test_signals_end_the_call_that_they_are_for_and_nothing_else() -> None:
+    """They come before it, while it runs and behind it."""
 
-    def send() -> None:
-        wait = after
-        while not over.wait(wait):
-            wait = after if again is None else again
-            os.kill(os.getpid(), signal.SIGINT)
+    def work() -> None:
+        for _ in range(50):
+            time.sleep(1e-5)
 
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        yield
-    finally:
-        over.set()
-        sender.join()
-        signal.signal(signal.SIGINT, before)
-
-
-def raises(kind: type[BaseException]) -> Callable[[int, FrameType | None], None]:
-    def handler(number: int, frame: FrameType | None) -> None:
-        raise kind
-
-    return handler
+    ended = 0
+    for number in range(100):
+        try:
+            interrupted(work, raises(Alarm), number / 10_000)
+        except Alarm:
+            ended += 1
+    assert 0 < ended < 100
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, Alarm])
 def test_the_simulator_undoes_a_step_that_is_interrupted(kind: type[BaseException]) -> None:
     executor = oi.Simulator(TEXT).make_executor()
     assert executor.run(n=np.int64(3))["s"] == 3
-    with interrupting(raises(kind)), pytest.raises(kind):
-        executor.run(n=np.int64(10**9))
+    with pytest.raises(kind):
+        interrupted(lambda: executor.run(n=np.int64(10**9)), raises(kind))
     assert executor.fetch("s") == 3
     assert np.asarray(executor.fetch("T")).shape == (3, 2)
     assert executor.run(n=np.int64(2))["s"] == 5
@@ -152,8 +135,8 @@ def test_a_compiled_step_is_interrupted_and_undone(
         first: Any = executor.run(n=np.int64(3), x=EYE)["s"]
         entries = np.asarray(executor.fetch("T")).shape
         for _ in range(2):
-            with interrupting(raises(kind)), pytest.raises(kind):
-                executor.run(n=np.int64(ROUNDS), x=2 * EYE)
+            with pytest.raises(kind):
+                interrupted(lambda: executor.run(n=np.int64(ROUNDS), x=2 * EYE), raises(kind))
             assert executor.finished_steps == 1
             assert executor.fetch("s") == first
             assert np.array_equal(executor.fetch("last"), EYE)
@@ -165,8 +148,8 @@ def test_a_compiled_step_is_interrupted_and_undone(
 
 def test_a_loop_whose_rounds_are_written_down_is_interrupted() -> None:
     executor = oi.compile(STATIC.replace("ROUNDS", str(ROUNDS))).make_executor(1)
-    with interrupting(raises(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
-        executor.run(n=np.int64(1), x=EYE)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(lambda: executor.run(n=np.int64(1), x=EYE), raises(KeyboardInterrupt))
     assert (executor.finished_steps, executor.fetch("s")) == (0, 0)
 
 
@@ -174,13 +157,13 @@ CHILD = """
 import sys
 import numpy as np
 import openinfer as oi
-from tests.unit.test_interrupted_steps import EYE, interrupting, raises
+from tests.unit.interrupts import interrupted, raises
+EYE = np.eye(64, dtype=np.float32)
 with oi.compile(sys.argv[1]).make_executor(int(sys.argv[2])) as executor:
-    with interrupting(raises(KeyboardInterrupt)):
-        try:
-            executor.run(n=np.int64(10**12), x=EYE)
-        except KeyboardInterrupt:
-            pass
+    try:
+        interrupted(lambda: executor.run(n=np.int64(10**12), x=EYE), raises(KeyboardInterrupt))
+    except KeyboardInterrupt:
+        pass
     assert executor.finished_steps == 0
     results = executor.run(n=np.int64(5), x=EYE)
     assert len(results) and all(np.array_equal(value, EYE) for value in results.values())
@@ -203,11 +186,14 @@ def test_steps_without_state_are_interrupted(text: str, threads: int) -> None:
 def test_a_handler_that_raises_nothing_lets_the_step_go_on() -> None:
     seen: list[int] = []
     executor: Any = oi.compile(PRODUCTS).make_executor(1)
-    with interrupting(lambda number, frame: seen.append(len(seen))):
+
+    def steps() -> None:
         while not seen:
             before = int(executor.fetch("s"))
             # The first one is over before the signal comes, another one is not.
             assert executor.run(n=np.int64(20_000), x=EYE)["s"] == before + 20_000
+
+    interrupted(steps, lambda number, frame: seen.append(len(seen)))
 
 
 def test_a_step_of_another_thread_goes_on() -> None:
@@ -219,8 +205,8 @@ def test_a_step_of_another_thread_goes_on() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    with interrupting(raises(KeyboardInterrupt), 0.1), pytest.raises(KeyboardInterrupt):
-        threading.Event().wait(60)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(lambda: threading.Event().wait(60), raises(KeyboardInterrupt), 0.1)
     thread.join()
     assert found == [100_000]
 
@@ -228,8 +214,8 @@ def test_a_step_of_another_thread_goes_on() -> None:
 def test_a_traced_step_is_interrupted() -> None:
     executor = oi.compile(PRODUCTS).make_executor(1, trace=True)
     executor.run(n=np.int64(3), x=EYE)
-    with interrupting(raises(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
-        executor.run(n=np.int64(ROUNDS), x=EYE)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(lambda: executor.run(n=np.int64(ROUNDS), x=EYE), raises(KeyboardInterrupt))
     assert executor.fetch("s") == 3
     assert executor.run(n=np.int64(2), x=EYE)["s"] == 5
 
@@ -238,8 +224,8 @@ def test_a_loaded_program_is_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "products.oip"
     oi.compile(PRODUCTS).save(path)
     executor = oi.load(path).make_executor(1)
-    with interrupting(raises(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
-        executor.run(n=np.int64(ROUNDS), x=EYE)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(lambda: executor.run(n=np.int64(ROUNDS), x=EYE), raises(KeyboardInterrupt))
     assert executor.fetch("s") == 0
     assert executor.run(n=np.int64(2), x=EYE)["s"] == 2
 
@@ -301,8 +287,8 @@ def test_no_interrupt_of_a_watched_step_is_lost(kind: type[BaseException]) -> No
         executor.insert(n=np.int64(ROUNDS), x=2 * EYE)
         gc.disable()
         try:
-            with interrupting(handler, 0.1 + after / 50, 20), pytest.raises(kind):
-                next(executor.iterate())
+            with pytest.raises(kind):
+                interrupted(lambda: next(executor.iterate()), handler, 0.1 + after / 50, 20)
         finally:
             gc.enable()
         assert len(came) == 1, "an interrupt was lost, and another one ended the step"
@@ -343,12 +329,12 @@ def test_a_watched_step_without_loops_is_interrupted_between_its_nodes() -> None
     x = np.eye(1500, dtype=np.float32)
     executor.insert(x=x)
     started = time.thread_time()
-    with interrupting(raises(KeyboardInterrupt), 0.05), pytest.raises(KeyboardInterrupt):
-        next(executor.iterate())
-    interrupted = time.thread_time() - started
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(lambda: next(executor.iterate()), raises(KeyboardInterrupt), 0.05)
+    took = time.thread_time() - started
     assert executor.fetch("s") == 0
     started = time.thread_time()
     executor.run(x=x)
     # Processor time: 40 products against the two or three that it takes to hear of the signal.
-    assert interrupted < (time.thread_time() - started) / 2
+    assert took < (time.thread_time() - started) / 2
     assert executor.fetch("s") == 1

@@ -237,3 +237,40 @@ def test_operators_of_other_devices() -> None:
     x, s, z = (np.asarray(whole[name], np.float32) for name in ("x", "x_s", "x_z"))
     want = np.clip(np.rint(((x - z) * s).mean(axis=1) / np.float32(0.01)) + 5, 0, 255)
     assert np.abs(y - want).max() <= 1
+
+
+@pytest.mark.parametrize("points", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "bits", "shape", "axes"),
+    [
+        ("uint8", 4, (10, 48), (0, 1)),
+        ("uint8", 8, (10, 40), (0, 1)),
+        ("uint4", 4, (6, 2, 32), (1, 2)),
+        ("int4", 4, (40, 5), (1, 0)),
+    ],
+)
+def test_tables_of_blocks(
+    dtype: str, bits: int, shape: tuple[int, ...], axes: tuple[int, int], points: bool
+) -> None:
+    """Blocks of 16; those of bytes end in the middle of one where there are three, the last may be short."""
+    axis, along = axes
+    places = RANDOM.integers(-shape[axis], shape[axis], (2, 3))
+    count = -(-shape[along] // 16)
+    coarse = tuple(count if a == along else extent for a, extent in enumerate(shape))
+
+    narrow = pytest.importorskip("ml_dtypes")
+
+    def stored(dims: tuple[int, ...]) -> Array:
+        if dtype != "uint8":
+            low = -8 if dtype == "int4" else 0
+            return RANDOM.integers(low, low + 16, dims).astype(getattr(narrow, dtype))
+        return codes("uint8", *dims[:-1], -(-dims[-1] * bits // 8))
+
+    inputs: Inputs = {"t": stored(shape), "i": places, "s": scale(*coarse)}
+    inputs |= {"z": stored(coarse)} if points else {}
+    weights = tuple(name for name in inputs if name != "i")
+    settings = {"block_size": 16, "gather_axis": axis, "quantize_axis": along, "bits": bits}
+    agree("GatherBlockQuantized", inputs, weights, **settings)
+    damaged = inputs | {"s": scale(*coarse[:-1], coarse[-1] + 1)}
+    with pytest.raises(oi.ProgramError, match="has scales"):
+        oi.from_onnx(model_of("GatherBlockQuantized", damaged, weights, 1, **settings))

@@ -14,11 +14,13 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import openinfer as oi
 from openinfer.compiler.tools.debugging.commands import Commands
 from openinfer.compiler.tools.debugging.completion import complete
 from openinfer.compiler.tools.debugging.session import DebugSession
@@ -129,6 +131,51 @@ def test_steps_in_blocks_with_parameters(tmp_path: Path, capsys: Capture) -> Non
     assert [one["around"] for one in frames] == [[], [], ["loop rounds (r in 0..2): r = 0"]]
     shown = next(reply for reply in replies if reply.get("expression") == "h")
     assert shown["values"] == [-0.5, -1, -1.5, -2]
+
+
+PARAMETERS = """\
+dynamic { x: f32[4, 6]; n: i32; }
+constant { W(k): f32[6] @pattern("w.{k}"); }
+block part(h, path, rows, low=-0.5, wide=true) {
+  constant { w: f32[6] @ref("{path}.w"); }
+  loop i (k in 0..2) { h_more = op add(h, w); }
+  y = op clamp(h_more, min=low);
+  y = op slice(y, start=0, stop=rows);
+  return y;
+}
+block both(h, one, at) {
+  y = branch part(h, "a", at + 1);
+  z = op mul(y, one);
+  return z;
+}
+block entry {
+  loop k (k in 0..2) { y = branch both(x, W[k], n / 2); }
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["simulator", "cpu"])
+def test_parameters_are_printed(tmp_path: Path, capsys: Capture, device: str) -> None:
+    """What they stand for where the call is written: a variable, an entry, an expression, a number."""
+    if device == "cpu" and cpu_unavailable_reason() is not None:
+        pytest.skip("no compiled device here")
+    path = tmp_path / "parts.oi"
+    path.write_text(PARAMETERS)
+    rows = {f"w.{k}": np.full(6, k + 2, np.float32) for k in range(2)}
+    oi.write_oinf(rows | {"a.w": np.ones(6, np.float32)}, tmp_path / "parts.oinf")
+    inputs = np.arange(24, dtype=np.float32).reshape(4, 6)
+    options = ("--input", f"x={inputs.tolist()}", "--input", "n=5", "--json", "--device", device)
+    names = ["h[1, :2]", "rows", "low", "wide", "w[0]", "path", "k", "h"]
+    commands = ["until clamp", *(f"print {name}" for name in names[:5]), "break mul if one.max == 3",
+                "continue", "print one[0]", "print at * 10", "print k", "print h[3]"]  # fmt: skip
+    assert run(path, *commands, options=options) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    values = [row["values"] for row in shown if "expression" in row]
+    assert values == [[6.0, 7.0], 3, -0.5, True, 1.0, 3.0, 20, 1, list(range(18, 24))]
+    assert next(row for row in shown if row.get("expression") == "h[1, :2]")["memory"] == "dynamic"
+    assert run(path, "until clamp", "print path", options=options) == 2
+    assert 'path stands for \\"a\\" in this call' in capsys.readouterr().out
 
 
 def test_stops_and_values(program: Path, capsys: Capture) -> None:
@@ -479,6 +526,19 @@ class Terminal:
         self.seen += plain.replace("\r", "")
         return bool(data)
 
+    def until(self, met: Callable[[str, float], bool], timeout: float = 60) -> None:
+        """Waits until the child is as asked: its state, as Linux tells it (S: it waits for something), and
+        the seconds that it has worked since this call."""
+        begin, end = None, time.monotonic() + timeout
+        while time.monotonic() < end:
+            words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            worked = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            begin = worked if begin is None else begin
+            if met(words[0], worked - begin):
+                return
+            time.sleep(0.02)
+        raise AssertionError("the child went another way")
+
     def finished(self, timeout: float = 60) -> int:
         """Reads to the end and gives the exit code."""
         end = time.monotonic() + timeout
@@ -559,7 +619,7 @@ def test_terminal_interrupt(tmp_path: Path) -> None:
         terminal.expect("i = 0")
         terminal.expect(PROMPT)
         terminal.send("continue\r")
-        time.sleep(0.5)
+        terminal.until(lambda state, worked: worked > 0.3)
         terminal.send("\x03")
         terminal.expect("interrupted")
         terminal.expect("block entry, node 1, i = ")
@@ -585,7 +645,8 @@ def test_terminal_without_prompt_toolkit(program: Path) -> None:
         terminal.expect(PROMPT)
         terminal.send("half")
         terminal.expect("half")
-        time.sleep(0.2)  # readline looks for signals only while it waits.
+        # readline looks for signals only while it waits.
+        terminal.until(lambda state, worked: state == "S")
         terminal.send("\x03")
         terminal.expect(PROMPT)
         terminal.send("p h.max\n")

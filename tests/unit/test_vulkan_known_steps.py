@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
+from interrupts import interrupted, raises
 from test_vulkan_pieces import ROWS, record
 from vulkan_library import Library
 
@@ -221,15 +222,8 @@ def test_ctrl_c_comes_behind_the_step(asked: list[int], everything_on_vulkan: No
     asked.clear()
     steps = 1
     for _ in range(3):
-        timer = threading.Timer(0.002, _thread.interrupt_main)
-        timer.start()
-        try:
-            executor.run(x=x)
-            timer.join()
-            for _ in range(1000):
-                pass
-        except KeyboardInterrupt:
-            pass
+        with suppress(KeyboardInterrupt):
+            interrupted(lambda: executor.run(x=x), raises(KeyboardInterrupt), 0.002)
         count = int(executor.fetch("n"))
         assert count in (steps, steps + 1)
         assert np.array_equal(executor.run(x=x)["z"], expected)

@@ -6,6 +6,7 @@ from openinfer.compiler.importers.onnx import (
     contrib,
     contrib_experts,
     contrib_fused,
+    contrib_gather,
     contrib_quantised,
     control,
     deformable,
@@ -30,10 +31,10 @@ from openinfer.compiler.importers.onnx import (
 from openinfer.compiler.importers.onnx.node import HANDLERS
 
 FAMILIES = (
-    *(activations, attention, contrib, contrib_experts, contrib_fused, contrib_quantised, control),
-    *(deformable, elementwise, features, grouped_attention, indexing, layout, make),
-    *(normalise, products, quantised, recurrent, reduce, resize, sampling, sequences),
-    *(signal, training, windows),
+    *(activations, attention, contrib, contrib_experts, contrib_fused, contrib_gather),
+    *(contrib_quantised, control, deformable, elementwise, features, grouped_attention),
+    *(indexing, layout, make, normalise, products, quantised, recurrent, reduce, resize),
+    *(sampling, sequences, signal, training, windows),
 )
 
 __all__ = ["FAMILIES", "HANDLERS"]

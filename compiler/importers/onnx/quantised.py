@@ -47,22 +47,20 @@ def quantized(
     if x.dtype in INTEGERS:
         x = g.op("cast", x, to="f32")
     if to in FLOATS:
-        scale = _spread(node, scale, x, axis, block)
+        scale = spread(node, scale, x, axis, block)
         divided = g.op("div", x, _cast(node, scale, x.dtype))
         if zero is not None:
-            divided = g.op(
-                "add", divided, _cast(node, _spread(node, zero, x, axis, block), x.dtype)
-            )
+            divided = g.op("add", divided, _cast(node, spread(node, zero, x, axis, block), x.dtype))
         return converted(node, divided, to, saturate=saturate)
     if block or not _fits(scale, x, axis) or x.dtype != "f32" or scale.dtype != "f32":
-        scale = _cast(node, _spread(node, scale, x, axis, block), x.dtype)
+        scale = _cast(node, spread(node, scale, x, axis, block), x.dtype)
         quotient = g.op("div", x, scale)
         quotient = _cast(node, quotient, "f32")
         if zero is None:
             return g.op("quantize", quotient, dtype=to, scale=1.0)
         # Halves go to the even neighbour before the zero point is added.
         whole = g.op("cast", quotient, to="i32", rounding_mode="even")
-        moved = g.op("add", whole, _cast(node, _spread(node, zero, x, axis, block), "i32"))
+        moved = g.op("add", whole, _cast(node, spread(node, zero, x, axis, block), "i32"))
         return g.op("cast", moved, to=to)
     settings: dict[str, Any] = {"dtype": to}
     scale = _flat(node, scale)
@@ -84,7 +82,7 @@ def _flat(node: Node, value: Value) -> Value:
     return value
 
 
-def _spread(node: Node, value: Value, x: Value, axis: int, block: int) -> Value:
+def spread(node: Node, value: Value, x: Value, axis: int, block: int) -> Value:
     """A scale in a shape that broadcasts with the tensor that it belongs to."""
     g = node.g
     if value.rank == 0:
@@ -130,10 +128,10 @@ def dequantized(node: Node, x: Value, scale: Value, zero: Value | None, to: str 
     g = node.g
     axis, block = node.int("axis", 1), node.int("block_size", 0)
     if x.dtype in FLOATS or block or scale.rank > 1 or (x.rank == 0 and scale.rank == 1):
-        scale = _spread(node, scale, x, axis, block)
+        scale = spread(node, scale, x, axis, block)
         wide = _cast(node, x, "f32")
         if zero is not None:
-            wide = g.op("sub", wide, _cast(node, _spread(node, zero, x, axis, block), "f32"))
+            wide = g.op("sub", wide, _cast(node, spread(node, zero, x, axis, block), "f32"))
         return _cast(node, g.op("mul", wide, _cast(node, scale, "f32")), to)
     settings: dict[str, Any] = {}
     scale = _flat(node, scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def _frame(trace: str | None) -> tuple[str, int, str]:
     """File, line and text of the innermost source line outside PyTorch."""
     if not trace:
         return "", 0, ""
-    own = str(Path(torch().__file__).parent)
+    own = f"{Path(torch().__file__).parent}{os.sep}"
     found = ("", 0, "")
     lines = trace.splitlines()
     for number, text in enumerate(lines):

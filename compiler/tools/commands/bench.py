@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         nargs="+",
         metavar="W",
-        help="groups (W1 to W6, W8) or rows by name, with commas or spaces between (default: all)",
+        help="groups (W1 to W6, W8, W9) or rows by name, with commas or spaces between (default: all)",
     )
     add("--threads", metavar="N,…", help="numbers of threads (default 1,2, or 1 on one CPU)")
     add("--peers", nargs="+", metavar="P", help="these peers; `none`, or `all` with the slow ones")

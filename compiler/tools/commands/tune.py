@@ -1,4 +1,5 @@
-"""Measure the tiles of a program's matrix products, and keep those that are quicker than the default.
+"""Measure the tiles of a program's matrix products, and keep those that are quicker than the default; or,
+with `--machine`, how weights are best read and loops best cut on this processor.
 
 The results go to the cache folder, or to a file that can be copied with the program. Nothing uses those of
 the CPU unless it is asked to: `openinfer run --tuning cache`, `oi.compile(…, tuning="cache")` or the file's
@@ -15,10 +16,14 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openinfer.compiler.tools.arguments import add_device, add_program, parse_sizes
 from openinfer.compiler.tools.report import UsageError
 from openinfer.runtime.devices import DEFAULT_DEVICE, device_of
+
+if TYPE_CHECKING:
+    from openinfer.runtime.tuning import Tuning
 
 EXAMPLES = """\
 examples:
@@ -27,12 +32,19 @@ examples:
   openinfer run mlp.oi --tuning cache          compiles with what was measured
   openinfer run decode.oi --tuning decode.tuning.json
   openinfer tune mlp.oi --device vulkan --size B=64 --minutes 10
+  openinfer tune --machine                     numbers of this processor: some minutes
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_program(parser, compiled=False)
+    add_program(parser, compiled=False, optional=True)
+    add(
+        "--machine",
+        action="store_true",
+        help="measure numbers of the processor instead of a program: how far ahead and in how many streams "
+        "weights are read, what the last cache keeps, chunks for each thread",
+    )
     add_device(parser, default=DEFAULT_DEVICE)
     add("--model", type=Path, metavar="M", help="model package (default: beside the program)")
     add(
@@ -62,19 +74,27 @@ def run(args: argparse.Namespace) -> int:
     from openinfer.runtime.packages import open_model
     from openinfer.runtime.tuning import Tuning, cached_path
 
-    if args.program.is_compiled():
+    if (args.program is None) != args.machine:
+        raise UsageError(
+            "a program is measured, or the machine", "give the file of a program, or --machine"
+        )
+    if not args.machine and args.program.is_compiled():
         raise UsageError(f"{args.program} is compiled already", "give the text of a program")
     for name in ("seconds", "minutes"):
         value = getattr(args, name)
         if value is not None and not value > 0:
             raise UsageError(f"--{name} takes a number above 0")
     if device_of(args.device).identity() is not None:
+        if args.machine:
+            raise UsageError(f"--machine measures the CPU, not {args.device}", "leave --device out")
         return _run_on_device(args)
     threads = checked_threads(args.threads) or 1
     target = device_of(args.device).host_target()
     path = args.output if args.output is not None else cached_path(target.name)
     # Read first: a file that is none is found before anything is measured.
     old = Tuning.load(path) if path.is_file() else Tuning(target.name, "")
+    if args.machine:
+        return _run_on_machine(args, path, old)
     model = args.model if args.model is not None else args.program.package_beside()
     package = open_model(model) if model is not None else None
     sizes = checked_sizes(parse_sizes(args.size))
@@ -94,7 +114,8 @@ def run(args: argparse.Namespace) -> int:
     others = {key: tile for key, tile in old.tiles.items() if key not in measured}
     if old.target != target.name:
         others = {}
-    Tuning(target.name, _processor(), {**others, **kept}).save(path)
+    machine = old.machine if old.target == target.name else None
+    Tuning(target.name, _processor(), {**others, **kept}, machine).save(path)
     if args.json:
         rows = [
             {
@@ -113,6 +134,40 @@ def run(args: argparse.Namespace) -> int:
         print("the program has no matrix product of floats to measure")
     else:
         print(table(found, target))
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _run_on_machine(args: argparse.Namespace, path: Path, old: Tuning) -> int:
+    from openinfer.compiler.tools.progress import waiting
+    from openinfer.compiler.tools.tuning_machine import (
+        MachineTuner,
+        Number,
+        as_json,
+        table,
+        threads_here,
+    )
+    from openinfer.runtime.options import checked_threads
+    from openinfer.runtime.tuning import Tuning
+
+    target = device_of(args.device).host_target()
+    tuner = MachineTuner(target, threads_here(checked_threads(args.threads) or 1), args.seconds)
+    found: list[Number] = []
+    end = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
+    measuring = tuner.numbers()
+    while end is None or not found or time.monotonic() < end:
+        with waiting(f"measuring number {len(found) + 1} of the processor"):
+            number = next(measuring, None)
+        if number is None:
+            break
+        found.append(number)
+    tiles = old.tiles if old.target == target.name else {}
+    Tuning(target.name, _processor(), tiles, tuner.found).save(path)
+    if args.json:
+        numbers = as_json(found)
+        print(json.dumps({"cpu": target.cpu, "output": str(path), "numbers": numbers}))
+        return 0
+    print(table(found, tuner.found, target.cpu))
     sys.stdout.write(f"{path}\n")
     return 0
 

@@ -53,7 +53,7 @@ def _in_expression(commands: Commands, word: str) -> tuple[int, list[str]]:
     sizes = {n for v in session.executor.variables.values() for d in v.dims for n in d.names}
     names = [
         *session.executor.variables,
-        *sorted(session.outline.loop_names),
+        *sorted(session.outline.loop_names | session.outline.call_names),
         *sorted(sizes - {"_"}),
     ]
     return len(word), _fitting(word, [*names, *COUNTERS, *FUNCTIONS])

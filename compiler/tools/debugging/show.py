@@ -61,7 +61,7 @@ def _picked(stepper: Stepper, tree: Node) -> VariableInfo | None:
     """The variable of an expression that is one, or a part of one."""
     if not isinstance(tree, Name):
         return None
-    return stepper.executor.variables.get(stepper.position.variable(tree.name))
+    return stepper.executor.variables.get(stepper.position.meaning(tree.name)[0])
 
 
 def split_all(text: str) -> tuple[str, bool]:

@@ -120,7 +120,7 @@ class FunctionWriter:
             for op in ops_of(block):
                 if not op.results:
                     continue
-                result = op.results[0]
+                (result,) = op.results
                 literal = _literal(op) if op.name in _LITERALS else None
                 texts[result] = literal or "%" + fresh(result.name_hint, "t")
 
@@ -157,8 +157,8 @@ class FunctionWriter:
                 if operands.before:
                     yield from (f"  {line}{self._place(op)}" for line in operands.before)
                     operands.before.clear()
-                if op.results:
-                    text = f"{operands.texts[op.results[0]]} = {text}"
+                for result in op.results:
+                    text = f"{operands.texts[result]} = {text}"
                 yield f"  {text}{self._place(op)}"
             elif isinstance(op, llvm.BrOp | llvm.CondBrOp | SwitchOp):
                 yield from self._branch(block, op)

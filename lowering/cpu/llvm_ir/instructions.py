@@ -23,6 +23,7 @@ from openinfer.dialects.extensions.llvm_atomics import (
     FenceOp,
 )
 from openinfer.dialects.extensions.llvm_intrinsics import CALLS, RESULT, IntrinsicCall
+from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.llvm_ir.literals import (
     constant_text,
     mangled_type,
@@ -30,6 +31,7 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
     symbol_text,
     type_text,
 )
+from openinfer.lowering.operations import operands_of
 
 _FLAG_ORDER = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 
@@ -59,10 +61,13 @@ class Operands:
         return self.texts[value]
 
     def typed(self, value: SSAValue) -> str:
-        return f"{self.type(value.type)} {self.texts[value]}"
+        type = value.type
+        known = self._types.get(id(type))
+        return f"{known[1] if known is not None else self.type(type)} {self.texts[value]}"
 
     def list(self, values: Sequence[SSAValue]) -> str:
-        return ", ".join([self.typed(value) for value in values])
+        typed = self.typed
+        return ", ".join([typed(value) for value in values])
 
     def intrinsic(
         self, name: str, result: str, arguments: Sequence[tuple[str, str]], flags: str = ""
@@ -109,20 +114,21 @@ def _binary(opcode: str) -> Formatter:
     """Two operands of one type, which is written once."""
 
     def text(o: Operands, op: Operation) -> str:
-        a, b = op.operands
-        return f"{opcode} {_marks(op)}{o.typed(a)}, {o.name(b)}"
+        a, b = operands_of(op)
+        return f"{opcode} {_marks(op)}{o.typed(a)}, {o.texts[b]}"
 
     return text
 
 
 def _listed(opcode: str) -> Formatter:
     """Each operand with its type."""
-    return lambda o, op: f"{opcode} {_marks(op)}{o.list(op.operands)}"
+    return lambda o, op: f"{opcode} {_marks(op)}{o.list(operands_of(op))}"
 
 
 def _conversion(opcode: str) -> Formatter:
     def text(o: Operands, op: Operation) -> str:
-        return f"{opcode} {_marks(op)}{o.typed(op.operands[0])} to {o.type(op.results[0].type)}"
+        (operand,), (result,) = operands_of(op), op.results
+        return f"{opcode} {_marks(op)}{o.typed(operand)} to {o.type(result.type)}"
 
     return text
 
@@ -130,25 +136,36 @@ def _conversion(opcode: str) -> Formatter:
 def _icmp(o: Operands, op: Operation) -> str:
     assert isinstance(op, llvm.ICmpOp)
     predicate = ALL_ICMP_FLAGS[op.predicate.value.data].value
-    return f"icmp {predicate} {o.typed(op.lhs)}, {o.name(op.rhs)}"
+    a, b = operands_of(op)
+    return f"icmp {predicate} {o.typed(a)}, {o.texts[b]}"
 
 
 def _fcmp(o: Operands, op: Operation) -> str:
     assert isinstance(op, llvm.FCmpOp)
     predicate = ALL_FCMP_FLAGS[op.predicate.value.data].value.lstrip("_")
-    return f"fcmp {_flags(op)}{predicate} {o.typed(op.lhs)}, {o.name(op.rhs)}"
+    a, b = operands_of(op)
+    return f"fcmp {_flags(op)}{predicate} {o.typed(a)}, {o.texts[b]}"
 
 
 def _gep(o: Operands, op: Operation) -> str:
     assert isinstance(op, llvm.GEPOp)
     inbounds = " inbounds" if op.inbounds is not None else ""
-    dynamic = iter(op.ssa_indices)
+    pointer, *dynamic = operands_of(op)
+    raw = op.rawConstantIndices.data.data
+    element = o.type(op.elem_type)
+    if raw == _ONE_DYNAMIC:
+        (index,) = dynamic
+        return f"getelementptr{inbounds} {element}, {o.typed(pointer)}, {o.typed(index)}"
+    rest = iter(dynamic)
     indices = [
-        o.typed(next(dynamic)) if index == GEP_USE_SSA_VAL else f"i32 {index}"
+        o.typed(next(rest)) if index == GEP_USE_SSA_VAL else f"i32 {index}"
         for index in op.rawConstantIndices.iter_values()
     ]
-    element = o.type(op.elem_type)
-    return f"getelementptr{inbounds} {element}, {o.typed(op.ptr)}, {', '.join(indices)}"
+    return f"getelementptr{inbounds} {element}, {o.typed(pointer)}, {', '.join(indices)}"
+
+
+_ONE_DYNAMIC = dense_i32((GEP_USE_SSA_VAL,)).data.data
+"""What most of them have: a single index, which is a value."""
 
 
 def _alignment(op: Operation) -> str:
@@ -165,14 +182,14 @@ def _ordering(op: Operation) -> str:
 def _load(o: Operands, op: Operation) -> str:
     ordering = _ordering(op)
     atomic = " atomic" if ordering else ""
-    type = o.type(op.results[0].type)
-    return f"load{atomic} {type}, {o.typed(op.operands[0])}{ordering}{_alignment(op)}"
+    (address,), (result,) = operands_of(op), op.results
+    return f"load{atomic} {o.type(result.type)}, {o.typed(address)}{ordering}{_alignment(op)}"
 
 
 def _store(o: Operands, op: Operation) -> str:
     ordering = _ordering(op)
     kind = (" atomic" if ordering else "") + (" volatile" if "volatile_" in op.properties else "")
-    text = f"store{kind} {o.list(op.operands)}{ordering}{_alignment(op)}"
+    text = f"store{kind} {o.list(operands_of(op))}{ordering}{_alignment(op)}"
     if "nontemporal" in op.properties:
         o.uses_nontemporal = True
         text += ", !nontemporal !0"
@@ -187,14 +204,14 @@ def _alloca(o: Operands, op: Operation) -> str:
 def _atomic_update(o: Operands, op: Operation) -> str:
     assert isinstance(op, AtomicRMWOp)
     kind = ATOMIC_BIN_OPS[op.bin_op.value.data].lstrip("_")
-    return f"atomicrmw {kind} {o.list(op.operands)}{_ordering(op)}{_alignment(op)}"
+    return f"atomicrmw {kind} {o.list(operands_of(op))}{_ordering(op)}{_alignment(op)}"
 
 
 def _compare_exchange(o: Operands, op: Operation) -> str:
     assert isinstance(op, CmpXchgOp)
     success = ATOMIC_ORDERING_KEYWORDS[op.success_ordering.value.data]
     failure = ATOMIC_ORDERING_KEYWORDS[op.failure_ordering.value.data]
-    return f"cmpxchg {o.list(op.operands)} {success} {failure}"
+    return f"cmpxchg {o.list(operands_of(op))} {success} {failure}"
 
 
 def _fence(o: Operands, op: Operation) -> str:
@@ -291,8 +308,9 @@ def _inline_assembly(o: Operands, op: Operation) -> str:
 
 def _intrinsic(name: str, call: IntrinsicCall) -> Formatter:
     def text(o: Operands, op: Operation) -> str:
-        types = [op.results[0].type if n == RESULT else op.operands[n].type for n in call.types]
-        arguments = [(o.type(v.type), o.name(v)) for v in op.operands]
+        operands, results = operands_of(op), op.results
+        types = [results[0].type if n == RESULT else operands[n].type for n in call.types]
+        arguments = [(o.type(v.type), o.texts[v]) for v in operands]
         if call.aligned is not None:
             type, address = arguments[call.aligned]
             alignment = cast(IntegerAttr, op.properties["alignment"]).value.data
@@ -301,14 +319,15 @@ def _intrinsic(name: str, call: IntrinsicCall) -> Formatter:
             value = cast(IntegerAttr, op.properties[constant])
             arguments.append((o.type(value.type), constant_text(value, value.type)))
         mangled = ".".join(mangled_type(type) for type in types)
-        result = o.type(op.results[0].type) if op.results else "void"
+        result = o.type(results[0].type) if results else "void"
         return o.intrinsic(f"llvm.{name}.{mangled}", result, arguments, _flags(op))
 
     return text
 
 
 def _return(o: Operands, op: Operation) -> str:
-    return f"ret {o.typed(op.operands[0])}" if op.operands else "ret void"
+    operands = operands_of(op)
+    return f"ret {o.typed(operands[0])}" if operands else "ret void"
 
 
 def _unreachable(o: Operands, op: Operation) -> str:

@@ -48,6 +48,7 @@ ALL_SIGNS = -0x7F7F7F80
 class BlockProduct(Product):
     """Emits the loops of a product whose right operand is panels in `#nn.blocks`."""
 
+    in_groups: ClassVar[bool] = False
     minimum_factor: ClassVar[float] = 1.0
     layout: BlocksAttr
 

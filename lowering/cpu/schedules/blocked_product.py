@@ -17,6 +17,7 @@ in whole tiles each is added up in the same order as without blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, MemRefType, bf16, f32, f64
@@ -144,6 +145,7 @@ def _rows(op: MatmulOp, output: Sequence[Size]) -> int | None:
 class BlockedProduct(Product):
     """Emits the loops of one large product."""
 
+    in_groups: ClassVar[bool] = False
     blocks: Blocks | None = None
     thread: Index = 0
     """The part of the buffers that this thread uses."""

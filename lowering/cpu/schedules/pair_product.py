@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import ClassVar
 
 from xdsl.dialects.builtin import bf16
 from xdsl.ir import SSAValue
@@ -54,6 +55,8 @@ def in_pairs(build: LoopBuilder, extents: Extents) -> Extents:
 class _Pairs(Product):
     """Tiles of a product whose right operand is panels of pairs; `extents` count pairs."""
 
+    in_groups: ClassVar[bool] = False
+
     def _tile(self, strip: Strip, row: Index, rows: int, part: Part | None = None) -> Tile:
         build, right = self.build, self.right.matrix
         left = self.left if part is None else part.left
@@ -72,7 +75,7 @@ class _Pairs(Product):
                 part.ask(k)
                 there = build.add(part.start, k)
             elif rows >= PREFETCH_ROWS and next(calls) % steps_per_line(right) == 0:
-                prefetch_panel(build, right, strip.panel, k)
+                prefetch_panel(build, right, strip.panel, k, self.machine.measured)
             return [
                 build.vload(right.buffer, right.at(strip.panel, there, offset), 2 * lanes)
                 for offset in offsets

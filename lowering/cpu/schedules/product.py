@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from xdsl.dialects import func
 from xdsl.dialects.memref import AllocaOp
@@ -112,6 +113,9 @@ class Product:
     following: tuple[Matrix, Index] | None = None
     """The panel that is computed after this one, where that is not the next one of its matrix."""
 
+    in_groups: ClassVar[bool] = True
+    """Whether one tile may cover several panels."""
+
     def emit(self) -> None:
         """All columns: whole panels in a loop, then the one that the matrix fills in part."""
         build, width, lanes = self.build, self.right.width, self.how.lanes
@@ -122,10 +126,14 @@ class Product:
         else:
             count = build.floordiv(whole, width)
         none = [None] * (width // lanes)
+        grouped, several = self._grouped(count)
+        if grouped:
+            wide = none * several
+            build.loop(0, grouped, several, lambda p: self._strip(p, wide), parallel=True, hint="p")
         if count == 1:
             self._strip(0, none, parallel=True)
-        elif count != 0:
-            build.loop(0, count, 1, lambda p: self._strip(p, none), parallel=True, hint="p")
+        elif count != grouped:
+            build.loop(grouped, count, 1, lambda p: self._strip(p, none), parallel=True, hint="p")
         if isinstance(rest, int):
             masks = [
                 None if rest - first >= lanes else build.mask(rest - first, lanes)
@@ -142,6 +150,16 @@ class Product:
             self._strip(count, masks, parallel=True)
 
         build.when(build.compare("ne", rest, 0), partial)
+
+    def _grouped(self, count: Index) -> tuple[int, int]:
+        """How many of the first panels are read side by side, and how many at once: where a row or two
+        meet them, several streams may be read quicker than one."""
+        several, rows = self.machine.measured.panels, self.extents.rows
+        few = isinstance(rows, int) and rows <= FEW_ROWS and self.right.panels
+        if several == 1 or not few or not isinstance(count, int) or not self.in_groups:
+            return 0, 1
+        # Every thread still finds some of them to do.
+        return (count // several * several, several) if count >= 8 * several else (0, 1)
 
     def panel(self, panel: SSAValue) -> None:
         """All rows of one panel out of a known number; the last one may be filled in part."""
@@ -216,7 +234,11 @@ class Product:
         build, lanes = self.build, self.how.lanes
         left, right = self.left if part is None else part.left, self.right.matrix
         places = [build.index(build.plus(row, offset)) for offset in range(rows)]
-        offsets = [build.index(vector * lanes) for vector in range(strip.vectors)]
+        each = self.right.width // lanes
+        offsets = [build.index(v * lanes) for v in range(min(each, strip.vectors))]
+        beside = [strip.panel]
+        for number in range(1, -(-strip.vectors // each)):
+            beside.append(build.add(strip.panel, number))
         calls = itertools.count()
         ask = None if part is None else part.ask
         if part is None and self.right.panels and rows > FEW_ROWS:
@@ -232,11 +254,14 @@ class Product:
                 if ask is not None:
                     ask(k)
                 elif rows <= FEW_ROWS and next(calls) % steps_per_line(right) == 0:
-                    prefetch_panel(build, right, strip.panel, k, streamed=self.right.streamed)
+                    for panel in beside:
+                        known, streamed = self.machine.measured, self.right.streamed
+                        prefetch_panel(build, right, panel, k, known, streamed=streamed)
                 # A panel is padded: every lane may be read.
                 there = k if part is None else build.add(part.start, k)
                 return [
-                    build.vload(right.buffer, right.at(strip.panel, there, offset), lanes)
+                    build.vload(right.buffer, right.at(panel, there, offset), lanes)
+                    for panel in beside
                     for offset in offsets
                 ]
             return [

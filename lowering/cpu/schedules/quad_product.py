@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import reduce
+from typing import ClassVar
 
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
@@ -44,6 +45,7 @@ def quad_scratch(op: MatmulOp) -> list[Scratch]:
 class QuadProduct(Product):
     """Emits the loops of one product of fours; `extents.depth` counts elements."""
 
+    in_groups: ClassVar[bool] = False
     starts: Matrix
     """What the sums of a row start from."""
 
@@ -61,7 +63,7 @@ class QuadProduct(Product):
 
         def columns(k: SSAValue) -> list[SSAValue]:
             if rows >= PREFETCH_ROWS and next(calls) % steps_per_line(right) == 0:
-                prefetch_panel(build, right, strip.panel, k)
+                prefetch_panel(build, right, strip.panel, k, self.machine.measured)
             return [
                 build.vload(right.buffer, right.at(strip.panel, k, offset), FOUR * lanes)
                 for offset in offsets

@@ -6,7 +6,7 @@ does which rounds and in nothing else, so both call the same function for them, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
@@ -19,13 +19,14 @@ from openinfer.lowering.cpu.threads.outlining import (
     captured,
     copied_constant,
     entry_of,
+    inside_of,
     may_move,
     passed,
     rename,
 )
 from openinfer.lowering.kernels.builder import TOGETHER
 from openinfer.lowering.locations import give_location
-from openinfer.lowering.operations import operations, operations_of
+from openinfer.lowering.operations import operations_of
 
 ROUNDS = "openinfer.rounds"
 """Of a call that does the rounds from its last argument but one to its last: the step between them."""
@@ -45,10 +46,13 @@ def outline_rounds(module: ModuleOp, kernel: FuncOp) -> None:
         if loop.results or not isinstance(loop.step.owner, arith.ConstantOp):
             continue
         _hoist_threads(loop)
-        used = captured(loop.body.block)
-        if len(operations(loop.body)) >= WORTH and may_move(loop.body.block, used):
+        ops = inside_of(loop.body.block)
+        if len(ops) < WORTH:
+            continue
+        used = captured(loop.body.block, ops)
+        if may_move(ops, used):
             name = f"{kernel.sym_name.data}_rounds{number}"
-            module.body.block.add_op(_outline(loop, used, name))
+            module.body.block.add_op(_outline(loop, ops, used, name))
 
 
 def _loops(block: Block) -> Iterator[scf.ForOp]:
@@ -64,34 +68,32 @@ def _loops(block: Block) -> Iterator[scf.ForOp]:
 
 def _hoist_threads(loop: scf.ForOp) -> None:
     """Who runs the rounds is known where they are called."""
-    for op in [op for op in operations_of(loop) if isinstance(op, nn.ThreadOp)]:
+    for op in [op for op in operations_of(loop) if type(op) is nn.ThreadOp]:
         op.detach()
         parent = loop.parent_block()
         assert parent is not None
         parent.insert_op_before(op, loop)
 
 
-def _outline(loop: scf.ForOp, used: list[SSAValue], name: str) -> FuncOp:
+def _outline(loop: scf.ForOp, ops: Sequence[Operation], used: list[SSAValue], name: str) -> FuncOp:
     """Makes the function, and a call of it in the loop's place."""
     entry, build = entry_of(used, [IndexType(), IndexType()])
     low, high = entry.args[-2:]
     low.name_hint, high.name_hint = "low", "high"
     step = copied_constant(build, loop.step)
-    rename(loop.body.block, used, entry, build)
+    rename(ops, used, entry, build)
     assert isinstance(loop.step.owner, arith.ConstantOp)
     call = CallOp(name, [*passed(used), loop.lb, loop.ub], [])
     call.attributes[ROUNDS] = loop.step.owner.value
     give_location(loop.location, call)
     region = loop.body
     loop.detach_region(region)
-    rounds = scf.ForOp(low, high, step, [], region)
-    give_location(loop.location, rounds)
-    build.do(rounds)
+    build.do(scf.ForOp(low, high, step, [], region))
     build.do(ReturnOp())
     Rewriter.replace_op(loop, [call], [])
     types = [argument.type for argument in entry.args]
     function = FuncOp(name, (types, []), Region(entry), "private")
-    give_location(call.location, function)
+    give_location(loop.location, function)
     return function
 
 

@@ -1,4 +1,7 @@
-"""A block of a kernel as a function of its own: what it uses from outside becomes arguments."""
+"""A block of a kernel as a function of its own: what it uses from outside becomes arguments.
+
+A block is given with all ops inside of it (`inside_of`): walking through them is most of the work.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,16 @@ from xdsl.rewriter import InsertPoint
 from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.kernels.builder import LoopBuilder
-from openinfer.lowering.operations import operations
+from openinfer.lowering.operations import operands_of, operations
 
 
-def captured(block: Block) -> list[SSAValue]:
+def captured(block: Block, ops: Sequence[Operation]) -> list[SSAValue]:
     """Values from outside that the ops of a block use, in the order of their first uses."""
     # By identity, which is what makes values equal: a set of values would ask each for its hash.
     inside = set(map(id, block.args))
     used: dict[int, SSAValue] = {}
-    for op in _ops(block):
-        # Its property would be half of the time.
-        for value in op._operands:  # pyright: ignore[reportPrivateUsage]
+    for op in ops:
+        for value in operands_of(op):
             used[id(value)] = value
         for result in op.results:
             inside.add(id(result))
@@ -37,9 +39,9 @@ def passed(values: Sequence[SSAValue]) -> list[SSAValue]:
     return [value for value in values if not isinstance(value.owner, arith.ConstantOp)]
 
 
-def may_move(block: Block, values: Sequence[SSAValue]) -> bool:
+def may_move(ops: Sequence[Operation], values: Sequence[SSAValue]) -> bool:
     """Whether the ops of a block can be left by no other way, and use what a function can be given."""
-    if any(type(op) is nn.LeaveIfOp for op in _ops(block)):
+    if any(type(op) is nn.LeaveIfOp for op in ops):
         return False
     return all(_is_passed(value.type) for value in passed(values))
 
@@ -60,14 +62,16 @@ def entry_of(values: Sequence[SSAValue], more: Sequence[Attribute]) -> tuple[Blo
     return block, LoopBuilder(InsertPoint.at_end(block))
 
 
-def rename(block: Block, values: Sequence[SSAValue], entry: Block, build: LoopBuilder) -> None:
+def rename(
+    ops: Sequence[Operation], values: Sequence[SSAValue], entry: Block, build: LoopBuilder
+) -> None:
     """Makes the ops of a block use the arguments of a function's first block, and constants that are built
     there, instead of values from outside."""
     known: dict[SSAValue, SSAValue] = dict(zip(passed(values), entry.args))
     for value in values:
         if isinstance(value.owner, arith.ConstantOp):
             known[value] = copied_constant(build, value)
-    inside = set(map(id, _ops(block)))
+    inside = set(map(id, ops))
     for old, new in known.items():
         for use in list(old.uses):
             if id(use.operation) in inside:
@@ -83,7 +87,8 @@ def copied_constant(build: LoopBuilder, value: SSAValue) -> SSAValue:
     return copy.result
 
 
-def _ops(block: Block) -> list[Operation]:
+def inside_of(block: Block) -> list[Operation]:
+    """All ops inside of a block that is its region's only one."""
     parent = block.parent_region()
     assert parent is not None
     assert parent.first_block is parent.last_block

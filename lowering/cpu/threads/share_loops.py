@@ -24,7 +24,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.cpu.threads.fork_kernels import fork_step, one_by_one
 from openinfer.lowering.cpu.threads.outline_rounds import step_of
 from openinfer.lowering.cpu.threads.scalar_chunks import is_closed, is_scalar, scalar_chunks
-from openinfer.lowering.cpu.threads.team import CHUNKS, TEAM, THREADS, Team, team_functions
+from openinfer.lowering.cpu.threads.team import TEAM, THREADS, Team, team_functions
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute, read_rows
 from openinfer.lowering.kernels.builder import TOGETHER, LoopBuilder
@@ -97,8 +97,9 @@ class ShareLoops(ModulePass):
 
 
 def _flatten(module: ModuleOp) -> None:
-    for op in [o for o in operations_of(module) if isinstance(o, nn.SectionsOp)]:
-        one_by_one(op)
+    for op in operations_of(module):
+        if type(op) is nn.SectionsOp:
+            one_by_one(op)
 
 
 def _fork(module: ModuleOp, step: FuncOp) -> None:
@@ -127,7 +128,7 @@ def _lengthen_frame(module: ModuleOp, added: Sequence[Slot | None]) -> None:
 
 def _alone(module: ModuleOp) -> None:
     """Without a team there is one thread, number 0."""
-    for op in [o for o in operations_of(module) if isinstance(o, nn.ThreadOp)]:
+    for op in [o for o in operations_of(module) if type(o) is nn.ThreadOp]:
         zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
         Rewriter.replace_op(op, [zero], [zero.result])
 
@@ -174,6 +175,10 @@ def _may_share(loop: scf.ForOp) -> bool:
     return "openinfer.parallel" in loop.attributes and writes_own_bytes(loop)
 
 
+def _chunks_each(function: FuncOp) -> int:
+    return Facts.of(function).target.measured.chunks
+
+
 def _share_kernel(kernel: FuncOp) -> None:
     """Adds team, first ticket and thread to a kernel; it gives back the ticket after its last."""
     block = kernel.body.block
@@ -184,7 +189,7 @@ def _share_kernel(kernel: FuncOp) -> None:
     team.name_hint, base.name_hint, thread.name_hint = "team", "ticket", "thread"
     for op in [o for o in operations_of(kernel) if type(o) is nn.ThreadOp]:
         Rewriter.replace_op(op, [], [thread])
-    last = _share_block(block, Team(team, thread), base, wait_first=True)
+    last = _share_block(block, Team(team, thread, _chunks_each(kernel)), base, wait_first=True)
     end = block.last_op
     assert isinstance(end, ReturnOp)
     Rewriter.replace_op(end, [ReturnOp(last)], [])
@@ -358,7 +363,7 @@ def _chunks(
     lower, upper, step = bounds
     span = build.insert(arith.MaxSIOp(build.sub(upper, lower), build.index(0)))
     trips = build.floordiv(build.sub(build.add(span, step), one), step)
-    chunks = build.insert(arith.MinSIOp(trips, team.number(build, CHUNKS)))
+    chunks = build.insert(arith.MinSIOp(trips, team.chunks(build)))
     threads = team.number(build, THREADS)
     before = build.add(build.mul(team.thread, chunks), build.sub(threads, one))
     first = build.floordiv(before, threads)

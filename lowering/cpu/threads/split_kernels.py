@@ -9,10 +9,17 @@ from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Region
+from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
-from openinfer.lowering.cpu.threads.outlining import captured, entry_of, may_move, passed, rename
+from openinfer.lowering.cpu.threads.outlining import (
+    captured,
+    entry_of,
+    inside_of,
+    may_move,
+    passed,
+    rename,
+)
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.places import is_device_kernel
 
@@ -74,7 +81,7 @@ def _branches(region: Region, found: list[Region]) -> tuple[int, int]:
                     and 3 * moved < 2 * ops
                     and isinstance(op, scf.IfOp)
                     and not op.results
-                    and may_move(inner.block, captured(inner.block))
+                    and _may_move(inner.block)
                 ):
                     found[mark:] = [inner]
                     moved = ops
@@ -82,12 +89,18 @@ def _branches(region: Region, found: list[Region]) -> tuple[int, int]:
     return size, covered
 
 
+def _may_move(block: Block) -> bool:
+    ops = inside_of(block)
+    return may_move(ops, captured(block, ops))
+
+
 def _outline(branch: Region, name: str) -> FuncOp:
     """The function of a branch, which is left with a call of it."""
     block = branch.block
-    used = captured(block)
+    ops = inside_of(block)
+    used = captured(block, ops)
     entry, build = entry_of(used, [])
-    rename(block, used, entry, build)
+    rename(ops, used, entry, build)
     end = block.last_op
     assert isinstance(end, scf.YieldOp)
     moved = [op for op in block.ops if op is not end]

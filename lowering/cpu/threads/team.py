@@ -8,6 +8,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.runtime.microarchitecture import DEFAULT
 from openinfer.runtime.quick_dataclass import dataclass
 
 TEAM = MemRefType(i64, [64])
@@ -23,6 +24,8 @@ class Team:
 
     counters: SSAValue
     thread: SSAValue
+    each: int = DEFAULT.chunks
+    """Chunks of a loop for each thread, where there are several."""
 
     def wait(self, build: LoopBuilder, ticket: SSAValue) -> None:
         """Until all chunks below a ticket are done."""
@@ -38,6 +41,16 @@ class Team:
     def done(self) -> CallOp:
         """What a thread says behind a chunk."""
         return CallOp(DONE, [self.counters, self.thread], [])
+
+    def chunks(self, build: LoopBuilder) -> SSAValue:
+        """How many chunks a loop has at most: what the runtime says, unless another number was measured
+        of the processor."""
+        usual = self.number(build, CHUNKS)
+        if self.each == DEFAULT.chunks:
+            return usual
+        threads = self.number(build, THREADS)
+        several = build.compare("sgt", threads, 1)
+        return build.insert(arith.SelectOp(several, build.mul(threads, self.each), usual))
 
     def number(self, build: LoopBuilder, place: int) -> SSAValue:
         """One of the counters that never change."""

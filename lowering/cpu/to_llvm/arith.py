@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from xdsl.dialects import arith, llvm
+from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -39,6 +39,7 @@ from openinfer.lowering.cpu.to_llvm.half import (
 )
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.lowering.cpu.to_llvm.views import buffer_from_parts, parts_of_buffer
+from openinfer.lowering.operations import operands_of
 from openinfer.runtime.errors import CompileError
 
 _NO_FLAGS = IntegerAttr(0, 32)
@@ -51,16 +52,18 @@ _OVERFLOW = {
 
 
 def _constant(c: Converter, op: Operation) -> None:
-    value = cast(arith.ConstantOp, op).value
-    result = op.results[0]
+    value = op.properties["value"]
+    (result,) = op.results
     type = convert_type(result.type)
     if isinstance(value, IntegerAttr):
         if isinstance(result.type, IndexType):
             c.set(result, c.as_value(value.value.data))
             return
-        value = IntegerAttr(value.value.data, cast(IntegerType, type))
+        if value.type is not type:
+            value = IntegerAttr(value.value.data, cast(IntegerType, type))
     elif isinstance(value, DenseIntOrFPElementsAttr):
-        value = DenseIntOrFPElementsAttr(type, value.data)  # pyright: ignore
+        if value.type is not type:
+            value = DenseIntOrFPElementsAttr(type, value.data)  # pyright: ignore
     elif not isinstance(value, FloatAttr):
         raise CompileError("OI0980", f"'arith.constant' of {value} cannot be converted")
     c.set(result, c.constant(value, type))
@@ -72,8 +75,8 @@ def _integer_binary(
     overflow: bool = False,
 ) -> Rule:
     def convert(c: Converter, op: Operation) -> None:
-        a, b = op.operands
-        result = op.results[0]
+        a, b = operands_of(op)
+        (result,) = op.results
         if fold is not None and isinstance(result.type, IndexType):
             c.set_integer(result, fold(c, c.integer(a), c.integer(b)))
             return
@@ -175,7 +178,7 @@ def _ceil_divide_unsigned(c: Converter, op: Operation) -> None:
 def _float(target: type[Operation]) -> Rule:
     def convert(c: Converter, op: Operation) -> None:
         properties = {"fastmathFlags": fast_math_of(op)}
-        c.set(op.results[0], emit_float(c, target, c.values(op.operands), properties))
+        c.set(op.results[0], emit_float(c, target, c.values(operands_of(op)), properties))
 
     return convert
 
@@ -185,7 +188,7 @@ def _intrinsic(name: str, fold: Callable[..., Int] | None = None) -> Rule:
 
 
 def _compare_integers(c: Converter, op: Operation) -> None:
-    operands = c.values(op.operands)
+    operands = c.values(operands_of(op))
     truth = bool_type_like(operands[0].type)
     properties = {"predicate": op.properties["predicate"]}
     c.set(op.results[0], c.emit(llvm.ICmpOp, operands, truth, properties))

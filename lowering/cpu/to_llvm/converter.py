@@ -30,6 +30,7 @@ from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.attributes import dense_i32
 from openinfer.lowering.cpu.to_llvm.state import Buffer, Int, State
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type
+from openinfer.lowering.operations import ops_of
 from openinfer.runtime.errors import CompileError
 from openinfer.runtime.target import TargetDescription, named_target
 
@@ -96,14 +97,12 @@ class Converter(State):
     def convert_block(self, block: Block) -> Operation:
         """Convert all ops of `block` but its terminator, which is returned."""
         rules = self.rules
-        op = block.first_op
-        last = block.last_op
-        if op is None or last is None:
+        ops = ops_of(block)
+        if not ops:
             raise CompileError("OI0980", "a block without a terminator cannot be converted")
-        while op is not last:
+        last = ops.pop()
+        for op in ops:
             self.convert_op(rules, op)
-            op = op.next_op
-            assert op is not None
         self.location = last.location
         return last
 

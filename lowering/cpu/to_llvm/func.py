@@ -25,6 +25,7 @@ from openinfer.lowering.cpu.to_llvm.types import (
     expanded_types,
 )
 from openinfer.lowering.cpu.to_llvm.views import buffer_from_parts, parts_of_buffer
+from openinfer.lowering.operations import operands_of
 from openinfer.runtime.errors import CompileError
 
 
@@ -118,7 +119,7 @@ def _call(c: Converter, op: Operation) -> None:
 
 def convert_return(c: Converter, op: Operation) -> None:
     """`func.return`, with several values packed into a struct."""
-    values = c.values(op.operands)
+    values = c.values(operands_of(op))
     if len(values) > 1:
         type = _result_type([v.type for v in op.operands])
         assert type is not None

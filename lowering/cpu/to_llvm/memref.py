@@ -30,6 +30,7 @@ from openinfer.lowering.cpu.to_llvm.types import (
 )
 from openinfer.lowering.cpu.to_llvm.views import buffer_from_parts
 from openinfer.lowering.memref_layout import memref_layout
+from openinfer.lowering.operations import operands_of
 from openinfer.runtime.errors import CompileError
 
 _ATOMIC = {
@@ -60,23 +61,25 @@ def _is_nontemporal(op: Operation) -> bool:
 
 
 def _load(c: Converter, op: Operation) -> None:
-    buffer = c.buffer(op.operands[0])
+    (source, *indices), (result,) = operands_of(op), op.results
+    buffer = c.buffer(source)
     if is_packed(buffer.element):
-        c.set(op.results[0], packed.load(c, buffer, op.operands[1:]))
+        c.set(result, packed.load(c, buffer, indices))
         return
-    address = c.element_address(buffer, op.operands[1:])
+    address = c.element_address(buffer, indices)
     type = convert_type(buffer.element)
-    c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
+    c.set(result, c.load(address, type, alignment_of(op, buffer.element)))
 
 
 def _store(c: Converter, op: Operation) -> None:
-    buffer = c.buffer(op.operands[1])
+    stored, target, *indices = operands_of(op)
+    buffer = c.buffer(target)
     if is_packed(buffer.element):
-        packed.store(c, c.value(op.operands[0]), buffer, op.operands[2:])
+        packed.store(c, c.value(stored), buffer, indices)
         return
-    address = c.element_address(buffer, op.operands[2:])
+    address = c.element_address(buffer, indices)
     alignment = alignment_of(op, buffer.element)
-    c.store(c.value(op.operands[0]), address, alignment, nontemporal=_is_nontemporal(op))
+    c.store(c.value(stored), address, alignment, nontemporal=_is_nontemporal(op))
 
 
 def _alloca(c: Converter, op: Operation) -> None:

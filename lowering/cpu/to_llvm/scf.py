@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from openinfer.dialects.extensions.llvm import SwitchOp
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
+from openinfer.lowering.operations import operands_of
 from openinfer.runtime.errors import CompileError
 
 
@@ -22,7 +23,7 @@ def _bind(c: Converter, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> Non
 
 def _yielded(c: Converter, block: Block) -> list[SSAValue]:
     """Convert a region's block and give the values that it yields."""
-    return c.values(c.convert_block(block).operands)
+    return c.values(operands_of(c.convert_block(block)))
 
 
 def _for(c: Converter, op: Operation) -> None:

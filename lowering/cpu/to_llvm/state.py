@@ -50,6 +50,10 @@ class State:
         self._blocks: dict[Block, Block] = {}
         self._known: dict[SSAValue, int] = {}
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+        self._same: dict[tuple[int, int], SSAValue] = {}
+        """The same by identities, which cost less than hashes."""
+        self._kept: list[tuple[Attribute, Attribute]] = []
+        """What has these identities."""
         self._integers: dict[int, SSAValue] = {}
         self._prologue: list[Operation] = []
         self._shared: dict[tuple[object, ...], SSAValue] = {}
@@ -149,8 +153,7 @@ class State:
         properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
         """Append an op and give its result (the op has at most one)."""
-        made = append_new(self.block, op, operands, result, properties, self.location)
-        return made.results[0] if result is not None else None  # pyright: ignore[reportReturnType]
+        return append_new(self.block, op, operands, result, properties, self.location)
 
     def append(self, op: Operation) -> Operation:
         op.location = self.location
@@ -171,19 +174,24 @@ class State:
 
     def constant(self, value: Attribute, type: Attribute) -> SSAValue:
         """A constant of an `llvm` type, made once per function."""
-        key = (value, type)
-        made = self._constants.get(key)
+        identity = (id(value), id(type))
+        made = self._same.get(identity)
         if made is None:
-            op = llvm.ConstantOp.create(result_types=(type,), properties={"value": value})
-            made = self._constants[key] = self.in_entry(op)
-            if isinstance(value, IntegerAttr) and type == i64:
-                self._known[made] = value.value.data
-                self._integers.setdefault(value.value.data, made)
+            key = (value, type)
+            made = self._constants.get(key)
+            if made is None:
+                op = llvm.ConstantOp.create(result_types=(type,), properties={"value": value})
+                made = self._constants[key] = self.in_entry(op)
+                if isinstance(value, IntegerAttr) and type == i64:
+                    self._known[made] = value.value.data
+                    self._integers.setdefault(value.value.data, made)
+            self._same[identity] = made
+            self._kept.append(key)
         return made
 
     def as_value(self, number: Int) -> SSAValue:
         """The i64 value of an integer."""
-        if isinstance(number, SSAValue):
+        if not isinstance(number, int):
             return number
         made = self._integers.get(number)
         return made if made is not None else self.constant(i64_attribute(number), i64)

@@ -12,6 +12,9 @@ from typing import get_args
 from xdsl.dialects.builtin import (
     AnyFloat,
     FixedBitwidthType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
     IndexType,
     IntegerType,
     MemRefType,
@@ -30,22 +33,26 @@ _KEPT = frozenset(
     {IntegerType, *get_args(AnyFloat), LLVMPointerType, LLVMStructType, LLVMArrayType}
 )
 """Types that `llvm` has, too."""
+_FLOAT_BYTES: dict[type[Attribute], int] = {Float16Type: 2, Float32Type: 4, Float64Type: 8}
 
 
 def convert_type(type: Attribute) -> Attribute:
     """The `llvm` type of a scalar or vector; raises CompileError for others (OI0980)."""
-    if type.__class__ in _KEPT:
+    # By class: `isinstance` of an attribute that is none asks the abstract base class.
+    kind = type.__class__
+    if kind in _KEPT:
         return type
-    if isinstance(type, IndexType):
+    if kind is IndexType:
         return i64
-    if isinstance(type, VectorType):
+    if kind is VectorType:
+        assert isinstance(type, VectorType)
         if type.get_num_dims() != 1:
             raise CompileError(
                 "OI0980",
                 f"{type} is not a 1-D vector",
                 hint="keep a tile as several 1-D vectors",
             )
-        if isinstance(type.element_type, IndexType):
+        if type.element_type.__class__ is IndexType:
             return VectorType(i64, type.shape)
         return type
     raise CompileError("OI0980", f"type {type} has no counterpart in the llvm dialect")
@@ -53,7 +60,10 @@ def convert_type(type: Attribute) -> Attribute:
 
 def element_bytes(type: Attribute) -> int:
     """Bytes of one element in memory; raises CompileError for types that cannot lie there."""
-    if isinstance(type, IndexType):
+    kind = type.__class__
+    if kind in _FLOAT_BYTES:
+        return _FLOAT_BYTES[kind]
+    if kind is IndexType:
         return 8
     if isinstance(type, FixedBitwidthType) and type.bitwidth % 8 == 0:
         return type.bitwidth // 8

@@ -39,6 +39,7 @@ from openinfer.lowering.cpu.to_llvm.half import (
 )
 from openinfer.lowering.cpu.to_llvm.memref import alignment_of
 from openinfer.lowering.cpu.to_llvm.types import POINTER, convert_type, element_bytes
+from openinfer.lowering.operations import operands_of
 from openinfer.runtime.errors import CompileError
 
 _INTEGER_REDUCTIONS: dict[CombiningKindFlag, type[Operation]] = {
@@ -72,26 +73,27 @@ def _length(type: Attribute) -> int:
 
 
 def _load(c: Converter, op: Operation) -> None:
-    buffer = c.buffer(op.operands[0])
-    type = convert_type(op.results[0].type)
+    (source, *indices), (result,) = operands_of(op), op.results
+    buffer = c.buffer(source)
+    type = convert_type(result.type)
     if is_packed(buffer.element):
-        loaded = packed_vectors.load_vector(c, buffer, op.operands[1:], cast(VectorType, type))
-        c.set(op.results[0], loaded)
+        loaded = packed_vectors.load_vector(c, buffer, indices, cast(VectorType, type))
+        c.set(result, loaded)
         return
-    address = c.element_address(buffer, op.operands[1:])
-    c.set(op.results[0], c.load(address, type, alignment_of(op, buffer.element)))
+    address = c.element_address(buffer, indices)
+    c.set(result, c.load(address, type, alignment_of(op, buffer.element)))
 
 
 def _store(c: Converter, op: Operation) -> None:
-    buffer = c.buffer(op.operands[1])
+    stored, target, *indices = operands_of(op)
+    buffer = c.buffer(target)
     if is_packed(buffer.element):
-        packed_vectors.store_vector(c, c.value(op.operands[0]), buffer, op.operands[2:])
+        packed_vectors.store_vector(c, c.value(stored), buffer, indices)
         return
-    address = c.element_address(buffer, op.operands[2:])
+    address = c.element_address(buffer, indices)
     nontemporal = op.properties.get("nontemporal")
     streams = isinstance(nontemporal, IntegerAttr) and bool(nontemporal.value.data)
-    value = c.value(op.operands[0])
-    c.store(value, address, alignment_of(op, buffer.element), nontemporal=streams)
+    c.store(c.value(stored), address, alignment_of(op, buffer.element), nontemporal=streams)
 
 
 def _masked_load(c: Converter, op: Operation) -> None:
@@ -165,19 +167,20 @@ def _gather(c: Converter, op: Operation) -> None:
 
 
 def _broadcast(c: Converter, op: Operation) -> None:
-    source = c.value(op.operands[0])
-    type = cast(VectorType, convert_type(op.results[0].type))
+    (operand,), (result,) = operands_of(op), op.results
+    source = c.value(operand)
+    type = cast(VectorType, convert_type(result.type))
     if isinstance(source.type, VectorType):
         if source.type == type:
-            c.set(op.results[0], source)
+            c.set(result, source)
             return
         source = _element(c, source, c.as_value(0))
-    c.set(op.results[0], c.broadcast(source, type))
+    c.set(result, c.broadcast(source, type))
 
 
 def _fma(c: Converter, op: Operation) -> None:
     properties = {"fastmathFlags": fast_math(frozenset())}
-    c.set(op.results[0], emit_float(c, llvm.FMAOp, c.values(op.operands), properties))
+    c.set(op.results[0], emit_float(c, llvm.FMAOp, c.values(operands_of(op)), properties))
 
 
 def _reduction(c: Converter, op: Operation) -> None:

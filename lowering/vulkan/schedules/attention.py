@@ -39,8 +39,10 @@ from openinfer.lowering.kernels.numeric import (
     is_float,
     select,
 )
-from openinfer.lowering.vulkan.schedules.attention_flash import flash, flash_shape_of
-from openinfer.lowering.vulkan.schedules.attention_matrices import by_matrices, shape_of
+from openinfer.lowering.vulkan.schedules.attention_flash import flash
+from openinfer.lowering.vulkan.schedules.attention_flash_shape import flash_shape_of
+from openinfer.lowering.vulkan.schedules.attention_matrices import by_matrices
+from openinfer.lowering.vulkan.schedules.attention_matrices_shape import shape_of
 from openinfer.lowering.vulkan.schedules.attention_one_query import fits_one_query, one_query
 from openinfer.lowering.vulkan.schedules.attention_operands import Attended
 from openinfer.lowering.vulkan.schedules.attention_parts import (

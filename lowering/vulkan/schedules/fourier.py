@@ -12,8 +12,10 @@ After:
         … }                                      // %number is j * k, less whole turns
       memref.store %r, %y[%row, %k, %part] }
 
-The work grows with the square of the length. One element of a row that is not finite makes all results NaN.
-Requires: bufferised; lengths that are known, up to `MOST_SAMPLES`; mathematics are not strict.
+The work grows with the square of the length. The host has stages for known lengths, so that longer ones
+are left to it; of others it adds up the same terms. One element of a row that is not finite makes all results
+NaN.
+Requires: bufferised; mathematics are not strict.
 """
 
 from __future__ import annotations
@@ -23,17 +25,27 @@ from math import nan, sqrt
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
+from xdsl.dialects.math import SqrtOp
 from xdsl.ir import Operation, SSAValue
 
-from openinfer.dialects.nn import FourierOp, IrfftOp, RfftOp, element_of
+from openinfer.dialects.nn import FourierOp, IrfftOp, RfftOp, SizeOp, element_of
 from openinfer.lowering.kernels.builder import Index, LoopBuilder
-from openinfer.lowering.kernels.numeric import INF, absolute, compare_floats, resize_float, select
+from openinfer.lowering.kernels.numeric import (
+    INF,
+    absolute,
+    compare_floats,
+    count_as,
+    resize_float,
+    select,
+)
 from openinfer.lowering.kernels.turns import part_of_turn
 from openinfer.lowering.vulkan.schedules.exact_sums import ExactSum
 from openinfer.lowering.vulkan.schedules.grid import Grid, each_element
 
 MOST_SAMPLES = 1 << 12
-"""Samples of a row whose terms an invocation adds up."""
+"""Samples of a row of a known length, whose terms an invocation adds up."""
+TERMS = 1 << 12
+"""Turns of one loop over terms: drivers that compute on the processor end a loop after 65,535."""
 
 Term = Callable[[SSAValue, SSAValue, SSAValue], tuple[list[SSAValue], list[SSAValue]]]
 """Of the place in a row, cosine and sine: what is added, and the elements that were read."""
@@ -87,7 +99,8 @@ def lower_irfft(b: LoopBuilder, op: Operation) -> Grid:
             ]
             return parts, [real, imaginary]
 
-        bins = b.minimum(b.dim(source, len(row)), length // 2 + 1)
+        half = length // 2 if isinstance(length, int) else b.floordiv(length, 2)
+        bins = b.minimum(b.dim(source, len(row)), b.plus(half, 1))
         transform.store(transform.summed(bins, j, term), place)
 
     return each_element(b, op.output, element)
@@ -96,9 +109,8 @@ def lower_irfft(b: LoopBuilder, op: Operation) -> Grid:
 class _Transform:
     def __init__(self, b: LoopBuilder, op: FourierOp) -> None:
         self.b, self.op = b, op
-        length = op.n.data.constant
-        assert length is not None
-        self.length = length
+        size = op.n.data
+        self.length = b.insert(SizeOp(size)) if size.constant is None else size.constant
 
     def load(self, place: Sequence[Index]) -> SSAValue:
         return resize_float(self.b, self.b.load(self.op.inputs[0], place), f32)
@@ -106,6 +118,7 @@ class _Transform:
     def summed(self, count: Index, step: SSAValue, term: Term) -> SSAValue:
         """The terms of a row; that of place j is `j * step` parts of a turn further on."""
         b, sums = self.b, ExactSum(self.b, f32)
+        count = b.minimum(count, self.length)
 
         def add(j: SSAValue, old: Sequence[SSAValue]) -> list[SSAValue]:
             *total, mark, number = old
@@ -119,17 +132,28 @@ class _Transform:
             behind = b.compare("uge", further, self.length)
             return [*total, mark, select(b, behind, b.sub(further, self.length), further)]
 
-        first = [*sums.first(), b.constant(0, f32), b.index(0)]
-        high, low, mark, _ = b.reduce(0, b.minimum(count, self.length), 1, first, add, hint="j")
+        def some(first: SSAValue, old: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return b.reduce(first, b.minimum(b.add(first, TERMS), count), 1, old, add, hint="j")
+
+        found: Sequence[SSAValue] = [*sums.first(), b.constant(0, f32), b.index(0)]
+        if isinstance(self.length, int):
+            found = b.reduce(0, count, 1, found, add, hint="j")
+        else:
+            found = b.reduce(0, count, TERMS, found, some, hint="first")
+        high, low, mark, _ = found
         return b.insert(arith.AddfOp(self._scaled(sums.total(high, low)), mark))
 
     def _scaled(self, value: SSAValue) -> SSAValue:
         """By 1/n or its root, if the norm says so."""
-        inverse = isinstance(self.op, IrfftOp)
+        b, inverse = self.b, isinstance(self.op, IrfftOp)
         if self.op.norm.data == ("forward" if inverse else "backward"):
             return value
-        factor = 1 / sqrt(self.length) if self.op.norm.data == "ortho" else 1 / self.length
-        return self.b.insert(arith.MulfOp(value, self.b.constant(factor, f32)))
+        ortho = self.op.norm.data == "ortho"
+        if isinstance(self.length, int):
+            factor = b.constant(1 / sqrt(self.length) if ortho else 1 / self.length, f32)
+            return b.insert(arith.MulfOp(value, factor))
+        divisor = count_as(b, self.length, f32)
+        return b.insert(arith.DivfOp(value, b.insert(SqrtOp(divisor)) if ortho else divisor))
 
     def store(self, value: SSAValue, place: Sequence[SSAValue]) -> None:
         target = self.op.output

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from xdsl.dialects import arith, gpu, memref, scf, vector
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
@@ -21,19 +20,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from openinfer.dialects.extensions.gpu import (
     OF_DEVICE,
     OF_SUBGROUP,
-    TOGETHER,
     ShuffleOp,
-    SubgroupMmaComputeOp,
-    SubgroupMmaConstantMatrixOp,
-    SubgroupMmaElementwiseOp,
-    SubgroupMmaLoadMatrixOp,
-    SubgroupMmaStoreMatrixOp,
     is_shared,
 )
-from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp, TensorStoreOp
+from openinfer.dialects.extensions.gpu_tensors import MatrixYieldOp
 from openinfer.dialects.extensions.memref import ATOMIC_KINDS
 from openinfer.dialects.nn import DotBytesOp
-from openinfer.dialects.spirv.composite_ops import CompositeConstructOp, ConstantOp
+from openinfer.dialects.spirv.composite_ops import ConstantOp
 from openinfer.dialects.spirv.control_flow_ops import (
     BranchConditionalOp,
     BranchOp,
@@ -42,19 +35,20 @@ from openinfer.dialects.spirv.control_flow_ops import (
     SelectionOp,
 )
 from openinfer.dialects.spirv.control_flow_ops import ReturnOp as SpirvReturnOp
-from openinfer.dialects.spirv.enums import MemoryAccessAttr
 from openinfer.dialects.spirv.memory_ops import AccessChainOp, LoadOp, StoreOp, VariableOp
 from openinfer.dialects.spirv.structure_ops import SpirvModuleOp
 from openinfer.dialects.spirv.value_ops import VALUE_OPS
 from openinfer.lowering.facts import Facts
 from openinfer.lowering.locations import location_of
 from openinfer.lowering.places import exact_arguments
+from openinfer.lowering.vulkan.to_spirv.kernel_arguments import is_written
 from openinfer.lowering.vulkan.to_spirv.kernel_module import (
     Buffer,
     KernelModule,
     lowered_type,
     width_of,
 )
+from openinfer.lowering.vulkan.to_spirv.subgroup_matrices import OF_MATRICES, build_matrices
 from openinfer.lowering.vulkan.to_spirv.tensors import OF_TENSORS, Tensors
 from openinfer.lowering.vulkan.to_spirv.value_conversions import Values
 from openinfer.lowering.vulkan.to_spirv.wide_values import components, vector_of, with_type
@@ -69,14 +63,6 @@ _OF_SUBGROUP: dict[type[Operation], str] = {
     gpu.LaneIdOp: "SubgroupLocalInvocationId",
     gpu.SubgroupIdOp: "SubgroupId",
 }
-_OF_MATRICES = (
-    SubgroupMmaLoadMatrixOp,
-    SubgroupMmaStoreMatrixOp,
-    SubgroupMmaComputeOp,
-    SubgroupMmaConstantMatrixOp,
-    SubgroupMmaElementwiseOp,
-)
-_ELEMENTWISE = {"addf": "FAdd", "mulf": "FMul", "subf": "FSub"}
 _SHUFFLES = {
     "xor": ("GroupNonUniformShuffleXor", "GroupNonUniformShuffle"),
     "idx": ("GroupNonUniformShuffle", "GroupNonUniformShuffle"),
@@ -92,29 +78,6 @@ WIDE_SUBGROUP = 16
 smaller, take longer for it and gain nothing."""
 
 
-def is_written(buffer: SSAValue) -> bool:
-    """Whether a kernel stores into a buffer, directly or through views."""
-    for use in buffer.uses:
-        op = use.operation
-        if isinstance(op, memref.StoreOp):
-            if op.memref is buffer:
-                return True
-        elif isinstance(op, vector.StoreOp):
-            if op.base is buffer:
-                return True
-        elif isinstance(op, TensorStoreOp):
-            if op.target is buffer:
-                return True
-        elif isinstance(op, memref.AtomicRMWOp):
-            return True
-        elif isinstance(op, SubgroupMmaStoreMatrixOp):
-            return True
-        elif op.results and isinstance(op.results[0].type, MemRefType):
-            if is_written(op.results[0]):
-                return True
-    return False
-
-
 def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModuleOp, int]:
     """The module of a kernel, and how many words a launch passes to it.
 
@@ -124,7 +87,7 @@ def kernel_module(function: FuncOp, workgroup: Sequence[int]) -> tuple[SpirvModu
     kernel = KernelModule(function.sym_name.data)
     if any(isinstance(op, OF_TENSORS) for op in function.walk()):
         kernel.use_tensors()
-    elif any(isinstance(op, _OF_MATRICES) for op in function.walk()):
+    elif any(isinstance(op, OF_MATRICES) for op in function.walk()):
         kernel.use_matrices()
     body = _Body(kernel, kernel.entry, unrolls=subgroup >= WIDE_SUBGROUP)
     body.function(function)
@@ -204,8 +167,8 @@ class _Body:
             self.block.add_op(StoreOp(pointer, self.values[op.value], access))
         elif isinstance(op, DotBytesOp):
             self.values[op.result] = self.dot(op)
-        elif isinstance(op, _OF_MATRICES):
-            self.matrices(op)
+        elif isinstance(op, OF_MATRICES):
+            build_matrices(self, op)
         elif isinstance(op, OF_TENSORS):
             self.tensors.build(op)
         elif isinstance(op, vector.LoadOp):
@@ -297,13 +260,6 @@ class _Body:
         shared = self.buffers[memory].first is None
         return "NonPrivatePointer" if shared and self.kernel.matrices else None
 
-    def accessed(self, op: Operation, memory: SSAValue) -> Operation:
-        """A load or store of a matrix, which says how memory is accessed."""
-        access = self.access(memory)
-        if access is not None:
-            op.properties["memory_operand"] = MemoryAccessAttr.of(access)
-        return op
-
     # Neighbours in one access: words of 32 bits, which elements are taken out of
 
     @staticmethod
@@ -323,15 +279,6 @@ class _Body:
         place = self.arithmetic.op("ShiftRightLogical", place, shift)
         pointer = self.kernel.words_of(buffer, words)
         return self.put(AccessChainOp(pointer, [self.kernel.number(0), place])), words
-
-    def matrix_place(self, op: SubgroupMmaLoadMatrixOp) -> tuple[SSAValue, int]:
-        """Where a matrix begins, and what lies from one row to the next, in elements or in accesses."""
-        lead, together = op.lead_dimension.value.data, op.attributes.get(TOGETHER)
-        if not isinstance(together, IntegerAttr):
-            return self.element(op.source, op.indices), lead
-        count = together.value.data
-        address, _ = self.address_of(op.source, op.indices, count)
-        return address, lead // count
 
     def load_wide(self, op: vector.LoadOp) -> list[SSAValue]:
         address, count = self.address_of(op.base, op.indices, self.count_of(op.result))
@@ -400,33 +347,6 @@ class _Body:
         self.kernel.capabilities |= {"GroupNonUniform", capability}
         operands = self.values[op.value], self.values[op.offset]
         return self.put(VALUE_OPS[name].make(*operands, execution_scope="Subgroup"))
-
-    def matrices(self, op: Operation) -> None:
-        """What a subgroup does with matrices that it holds."""
-        if isinstance(op, SubgroupMmaLoadMatrixOp):
-            pointer, lead = self.matrix_place(op)
-            stride = self.kernel.number(lead)
-            layout = "RowMajor" if op.transpose is None else "ColumnMajor"
-            load, kind = VALUE_OPS["KHR.CooperativeMatrixLoad"], lowered_type(op.result.type)
-            loaded = load.make(pointer, stride, result=kind, matrix_layout=layout)
-            self.values[op.result] = self.put(self.accessed(loaded, op.source))
-        elif isinstance(op, SubgroupMmaStoreMatrixOp):
-            pointer = self.element(op.target, op.indices)
-            stride = self.kernel.number(op.lead_dimension.value.data)
-            store = VALUE_OPS["KHR.CooperativeMatrixStore"]
-            stored = store.make(pointer, self.values[op.value], stride, matrix_layout="RowMajor")
-            self.block.add_op(self.accessed(stored, op.target))
-        elif isinstance(op, SubgroupMmaComputeOp):
-            operands = [self.values[value] for value in op.operands]
-            kind = lowered_type(op.result.type)
-            multiply = VALUE_OPS["KHR.CooperativeMatrixMulAdd"]
-            self.values[op.result] = self.put(multiply.make(*operands, result=kind))
-        elif isinstance(op, SubgroupMmaConstantMatrixOp):
-            kind = lowered_type(op.result.type)
-            self.values[op.result] = self.put(CompositeConstructOp([self.values[op.value]], kind))
-        elif isinstance(op, SubgroupMmaElementwiseOp):
-            operands = [self.values[value] for value in op.operands]
-            self.values[op.result] = self.arithmetic.op(_ELEMENTWISE[op.kind.data], *operands)
 
     # Control flow
 
@@ -526,11 +446,6 @@ class _Body:
             control = "DontUnroll"
         self.block.add_op(LoopOp(Region([entry, header, body, more, merge]), control))
         self.load_all(op.results, kept)
-
-
-def open_dims(type_: MemRefType) -> list[int]:
-    """The axes of a buffer whose extents the host passes."""
-    return [axis for axis, extent in enumerate(type_.get_shape()) if extent == DYNAMIC_INDEX]
 
 
 def _kept_types(value: SSAValue) -> list[Attribute]:

@@ -306,7 +306,6 @@ _PLAIN: Final = {
     "arith.muli": "IMul",
     "arith.negf": "FNegate",
     "arith.ori": "BitwiseOr",
-    "arith.remf": "FRem",
     "arith.remui": "UMod",
     "arith.select": "Select",
     "arith.shli": "ShiftLeftLogical",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from openinfer.runtime.devices.cpu.native_call import native_call
+from openinfer.runtime.microarchitecture import DEFAULT
 from openinfer.runtime.storage import AnyArray
 
 _FRAME = 64
@@ -26,9 +27,10 @@ _TALLY = 8
 _RECORD, _LEFT = 16, 9
 """Words of a thread's record, and which of them says that the thread left a step."""
 _ASLEEP = 1 << 62
-_CHUNKS_EACH = 2
+_CHUNKS_EACH = DEFAULT.chunks
 """Chunks of a loop for each thread: more even out unequal threads better, but the panels of a product
-that one thread goes through then do not lie one behind the other, and cannot be fetched ahead."""
+that one thread goes through then do not lie one behind the other, and cannot be fetched ahead.
+A processor of which another number was measured has it in its code (`share-loops`)."""
 _FUTEX, _WAKE = 202, 129
 
 

@@ -320,3 +320,30 @@ builtin.module attributes {openinfer.target = "generic", openinfer.device = "vul
     func.return
   }
 }
+// -----
+// A workgroup sorts the positions of a line whose length only the step knows: those of mirror images first,
+// then those of one distance after the other.
+// CHECK-LABEL: func.func private @sort_0
+// CHECK: memref.store %{{.*}}, %h
+// CHECK: "gpu.barrier"() {openinfer.of_device}
+// CHECK: scf.for %r =
+// CHECK: arith.cmpf olt
+// CHECK: memref.store %{{.*}}, %h
+// CHECK: scf.for %s =
+// CHECK: memref.store %{{.*}}, %h
+// CHECK: memref.store %{{.*}}, %v
+// CHECK: memref.store %{{.*}}, %p
+builtin.module attributes {openinfer.target = "generic", openinfer.device = "vulkan", openinfer.subgroup = 32 : i64} {
+  func.func @step(%n: index) {
+    %x = memref.alloc(%n) {openinfer.memory = "device"} : memref<7x?xf32>
+    %v = memref.alloc(%n) {openinfer.memory = "device"} : memref<7x?xf32>
+    %p = memref.alloc(%n) {openinfer.memory = "device"} : memref<7x?xi64>
+    %h = memref.alloc(%n) {openinfer.memory = "device"} : memref<7x?xi64>
+    func.call @sort_0(%x, %v, %p, %h) : (memref<7x?xf32>, memref<7x?xf32>, memref<7x?xi64>, memref<7x?xi64>) -> ()
+    func.return
+  }
+  func.func private @sort_0(%x: memref<7x?xf32>, %v: memref<7x?xf32>, %p: memref<7x?xi64>, %h: memref<7x?xi64>) {
+    nn.sort(%x) outs(%v, %p) scratch(home = %h) {axis = 1 : i64} : (memref<7x?xf32>, memref<7x?xf32>, memref<7x?xi64>, memref<7x?xi64>) -> ()
+    func.return
+  }
+}

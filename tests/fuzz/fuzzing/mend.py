@@ -58,9 +58,11 @@ def _limited(seconds: float, elements: int) -> Generator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, old)
-        Contents.zeros = staticmethod(plain)
+        try:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        finally:  # The timer, which fires once, can do so between the end of the block and this.
+            signal.signal(signal.SIGPROF, old)
+            Contents.zeros = staticmethod(plain)
 
 
 def mend(program: Program, folder: Path) -> Mended | None:
