@@ -60,7 +60,10 @@ def _wrong_count(count: int, wanted: str) -> UnsupportedError:
         "OI0762",
         f"{count} 'spirv.module' where {wanted} is written",
         hint="give a module with one 'spirv.module' in it, or take `-t spirv-text`; the level before is "
-        "`-t mlir`",
+        "`-t mlir`"
+        if count
+        else "a program has none where all values are small, up to 256 elements: the host computes them; "
+        "`--pipeline vulkan` makes one of each kernel of the device",
     )
 
 
