@@ -32,7 +32,7 @@ def bench(*words: object) -> int:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--workload", "W9"), "there is no workload 'W9'\n  fix: W1, W2"),
+        (("--workload", "W10"), "there is no workload 'W10'\n  fix: W1, W2"),
         (("--workload", "W7"), "python -m benchmarks.language"),
         (("--workload", "minilm-61"), "did you mean 'minilm-16'"),
         (("--peers", "onnxruntim"), "there is no peer 'onnxruntim'\n  fix: did you mean"),
