@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from openinfer.compiler.tools.progress import PROGRESS_THREAD
+from openinfer.runtime.devices.cpu.early_memory import EARLY_MEMORY_THREAD
 
 if TYPE_CHECKING:
     from openinfer.lowering.cpu.emit_llvm import Elsewhere
@@ -40,6 +41,8 @@ NATIVE_THREADS = (
     "triton",
 )
 """Modules behind which there may be threads, or devices, that a child cannot do without."""
+OUR_THREADS = {PROGRESS_THREAD, EARLY_MEMORY_THREAD}
+"""Threads of our own that a child can do without, and that hold no lock."""
 
 
 class HelperError(Exception):
@@ -53,7 +56,7 @@ def may_fork() -> bool:
     if threading.current_thread() is not threading.main_thread():
         return False
     others = [t for t in threading.enumerate() if t is not threading.main_thread()]
-    if any(thread.name != PROGRESS_THREAD for thread in others):
+    if any(thread.name not in OUR_THREADS for thread in others):
         return False
     if any(name in sys.modules for name in NATIVE_THREADS):
         return False

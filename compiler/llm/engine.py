@@ -107,8 +107,10 @@ class Engine:
             if device == SIMULATOR:
                 executor = Simulator(self.graph, self.model).make_executor()
             else:
-                compiled = compile(self.graph, self.model, device, precision=self.precision)
-                executor = compiled.make_executor(threads)
+                weights = sum(info.nbytes for info in self.model.tensors.values())
+                with device_of(device).expecting(weights):
+                    compiled = compile(self.graph, self.model, device, precision=self.precision)
+                    executor = compiled.make_executor(threads)
             check_contract(executor)
             self.runner = Runner(
                 executor,

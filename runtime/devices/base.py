@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -350,6 +350,11 @@ class Device(ABC):
         """A program will be compiled for it: what takes its time may begin. Optional: by default nothing
         does. What fails is said to those who ask for it."""
         return
+
+    def expecting(self, weights: int) -> AbstractContextManager[None]:
+        """In it a program is compiled, and loaded at once, whose weights take about so many bytes: memory
+        may be found for them meanwhile. Optional: by default nothing is done."""
+        return nullcontext()
 
     # Which builds it can run
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu import codegen, linking, loaded, memory
+from openinfer.runtime.devices.cpu import codegen, early_memory, linking, memory
 
 TEXT = """
 dynamic { x: f32[B, 64]; }
@@ -84,7 +84,7 @@ def test_weights_that_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_
     text += " assign y: f32[B, 64]; op matmul(x, W) >> y; return y; }"
     program = oi.compile(text, oi.open_model(tmp_path / "m.oinf"))
     with monkeypatch.context() as patch:
-        patch.setattr(loaded, "aligned_bytes", failing(memory.aligned_bytes, 0))
+        patch.setattr(early_memory, "aligned_bytes", failing(memory.aligned_bytes, 0))
         with pytest.raises(oi.ArtefactError, match=r"OI0813.* bytes"):
             program.make_executor(threads=1)
     result = program.make_executor(threads=1).run(x=np.ones((1, 64), np.float32))["y"]

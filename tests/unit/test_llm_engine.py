@@ -20,6 +20,8 @@ from openinfer.compiler.llm.perplexity import perplexity
 from openinfer.compiler.llm.runner import Part
 from openinfer.compiler.tools import language_model
 from openinfer.compiler.tools.openinfer import main
+from openinfer.runtime.devices.cpu import early_memory
+from openinfer.runtime.devices.cpu.early_memory import EarlyMemory
 from openinfer.runtime.devices.vulkan.device import VulkanDevice
 
 TEXT = [1, *(int(i) for i in np.random.default_rng(4).integers(3, VOCABULARY, 20))]
@@ -45,6 +47,29 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", oi.ModelWarning)
         yield
+
+
+def test_memory_for_weights_is_asked_for_early(
+    model: Model, engine: oi.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights lie in it, and the answers are the same."""
+    monkeypatch.setattr(early_memory, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(early_memory, "_SMALL", 0)
+    taken: list[Any] = []
+    real = EarlyMemory.take
+
+    def take(self: EarlyMemory, nbytes: int) -> Any:
+        taken.append(real(self, nbytes))
+        return taken[-1]
+
+    monkeypatch.setattr(EarlyMemory, "take", take)
+    expected = engine.generate(TEXT, max_tokens=4, temperature=0)
+    text = "".join(expected)
+    with oi.Engine(model.path, slots=2, precision=None) as other:
+        assert sum(block is not None for block in taken) > 10
+        found = other.generate(TEXT, max_tokens=4, temperature=0)
+        assert "".join(found) == text
+        assert found.tokens == expected.tokens
 
 
 def test_greedy_tokens_are_those_of_float64(model: Model, engine: oi.Engine) -> None:

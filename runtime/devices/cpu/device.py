@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.devices.base import Device
@@ -60,6 +61,12 @@ class CpuDevice(Device):
         from openinfer.runtime.devices.cpu.support import rank_here
 
         return rank_here(target)
+
+    def expecting(self, weights: int) -> AbstractContextManager[None]:
+        """See `Device.expecting`."""
+        from openinfer.runtime.devices.cpu.early_memory import early_memory
+
+        return early_memory(weights)
 
     def load(self, program: Program) -> CpuProgram:
         """See `Device.load`."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from openinfer.runtime.devices.base import LoadedProgram, Record
 from openinfer.runtime.devices.compiled.quick_inputs import Row
+from openinfer.runtime.devices.cpu.early_memory import weight_bytes
 from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.devices.cpu.memory import HostMemory, aligned_bytes
 from openinfer.runtime.devices.cpu.native_call import (
@@ -163,7 +164,8 @@ class CpuProgram(LoadedProgram):
             self.mapped_bytes += array.nbytes
             return array
         # Zeroed memory that nobody writes to is none: members without a source take no part of it.
-        packed = aligned_bytes(row.nbytes)
+        whole = row.held == row.nbytes
+        packed = weight_bytes(row.nbytes) if whole else aligned_bytes(row.nbytes)
         self.packed_bytes += row.held
         each = row.nbytes // len(row.sources)
         for number, source in enumerate(row.sources):
@@ -187,7 +189,7 @@ class CpuProgram(LoadedProgram):
     def _made(self, row: WeightRow) -> AnyArray:
         """A constant that no tensor of the package holds."""
         assert row.prepare is not None
-        made = aligned_bytes(row.nbytes)
+        made = weight_bytes(row.nbytes)
         self.packed_bytes += row.nbytes
         frame = np.array([made.ctypes.data], np.uint64)
         self._prepare[row.prepare](frame.ctypes.data)
