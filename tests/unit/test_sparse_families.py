@@ -80,3 +80,21 @@ def test_a_tensor_at_some_distance_is_read(tmp_path: Path) -> None:
         with oi.open_model(three_layers(tmp_path, 900)) as model:
             found = make(text, model).make_executor().run(x=np.ones(4, np.float32))["h"]
         np.testing.assert_array_equal(np.asarray(found), np.full(4, 3, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("loop", "said"),
+    [
+        ("l in 3..1000000000000) { h = op mul(h, norm[l]);", "l = 999999999999 but the model has"),
+        (
+            "l in 0..1000000000000) { h = op mul(h, norm[l / 300000000000]);",
+            "1000000000000 turns of the loops are too many",
+        ),
+    ],
+)
+def test_turns_of_a_long_loop_are_not_tried(loop: str, said: str) -> None:
+    model = {f"blk.{n}.attn_norm.weight": np.ones(4, np.float32) for n in (0, 1, 3)}
+    text = TEXT.replace("return", f"loop layers ({loop} }} return")
+    with little_memory(), pytest.raises(oi.ProgramError, match="OI0327") as caught:
+        oi.compile(text, model)
+    assert said in str(caught.value)
