@@ -98,3 +98,33 @@ def test_turns_of_a_long_loop_are_not_tried(loop: str, said: str) -> None:
     with little_memory(), pytest.raises(oi.ProgramError, match="OI0327") as caught:
         oi.compile(text, model)
     assert said in str(caught.value)
+
+
+SWINGING = """
+dynamic { x: f32[4]; }
+constant { W(l): f32[4] @pattern("w.{l}"); }
+block entry { h = op mul(x, 1.0); loop l (l in 0..5) { h = op mul(h, W[INDEX]); } return h; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "turns"),
+    [
+        ("l - l / 2 * 2", [0, 1, 0, 1, 0]),
+        ("l * l - 4 * l + 4", [4, 1, 0, 1, 4]),
+        ("2 - l / 3 - l / 4 + l / 2", [2, 2, 3, 2, 2]),
+    ],
+)
+def test_an_index_that_swings_in_its_loop_is_checked_at_each_turn(
+    index: str, turns: list[int]
+) -> None:
+    """At both ends it is smaller than between them, or larger."""
+    text = SWINGING.replace("INDEX", index)
+    weights = {f"w.{n}": np.full(4, n + 2, np.float32) for n in range(max(turns) + 1)}
+    x = np.ones(4, np.float32)
+    expected = np.full(4, np.prod([float(turn + 2) for turn in turns]), np.float32)
+    for make in (oi.Simulator, oi.compile):
+        np.testing.assert_array_equal(make(text, weights).make_executor().run(x=x)["h"], expected)
+    del weights[f"w.{max(turns)}"]
+    with pytest.raises(oi.ProgramError, match="OI0327"):
+        oi.compile(text, weights)
