@@ -45,6 +45,7 @@ from openinfer.lowering.program.sources import (
     family_firsts,
     package_name,
     pattern_of,
+    sparse_family,
 )
 from openinfer.runtime.blocks import BLOCKS
 from openinfer.runtime.dtypes import ALIASES, DTYPES
@@ -121,11 +122,19 @@ class Facts:
         )
 
     def problems(self) -> list[Diagnostic]:
-        """Dimensions with a size that nothing fixes, a missing entry block, calls without end."""
+        """Dimensions with a size that nothing fixes, a missing entry block, calls without end, families with
+        so few of their members that their places are not listed."""
         found: list[Diagnostic] = []
         if "entry" not in self.blocks:
             found.append(Diagnostic("OI0213", "there is no block named entry"))
         found += expansion_problems(self.blocks)
+        for name in self.extents:
+            family = self.variables[name]
+            assert isinstance(family, VariableOp)
+            # A dump that was edited comes here without the checks of the program against its package.
+            if (sparse := sparse_family(family, self.bindings.tensors)) is not None:
+                message, hint = sparse
+                found.append(Diagnostic("OI0327", message, location_of(family), hint=hint))
         known = set(self.static) | self.runtime
         loops = {op.index.data for op in self.nodes if isinstance(op, LoopOp)}
         for variable in self.variables.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -20,7 +20,7 @@ from openinfer.lowering.graph.requirements import Requirements
 from openinfer.lowering.graph.scope import Scope
 from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.runtime.quick_dataclass import dataclass
-from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Size
+from openinfer.runtime.sizes import MAX_NUMBER, MAX_SIZE, Atom, Size
 
 
 @dataclass(eq=False)
@@ -172,7 +172,8 @@ class SizeValues:
         return (start, stop) if start is not None and stop is not None else None
 
     def in_range(self, size: Size, scope: Scope) -> tuple[int, int] | None:
-        """Smallest and largest value of `a*i + b` over a loop with constant bounds."""
+        """Smallest and largest value of an expression over a loop with constant bounds; None where only the
+        step knows them."""
         if size.constant is not None:
             return size.constant, size.constant
         if len(size.names) != 1:
@@ -184,8 +185,49 @@ class SizeValues:
         low, high = index.bounds
         if high <= low:
             return None
-        ends = [size.evaluate({name: i}) for i in (low, high - 1)]
-        return (min(ends), max(ends)) if all(len(m) <= 1 for m, _ in size.terms) else None
+        turns: Sequence[int] = (low, high - 1)
+        if direction(size) is None:
+            # `l - l / 2 * 2` is neither smallest nor largest at an end.
+            if high - low > MOST_TRIED:
+                return None
+            turns = range(low, high)
+        try:
+            values = [size.evaluate({name: i}) for i in turns]
+        except ZeroDivisionError:
+            return None
+        return min(values), max(values)
+
+
+MOST_TRIED = 1 << 12
+"""So many turns of a loop are tried for the bounds of an expression that may rise and fall in it."""
+
+
+def direction(size: Size) -> int | None:
+    """1 for an expression of one name that never falls while the name rises, -1 for one that never rises, 0
+    for a constant, None for one that may do both."""
+    found = 0
+    for monomial, coefficient in size.terms:
+        if len(monomial) > 1:
+            return None
+        for atom in monomial:
+            one = _direction_of(atom)
+            if one is None or one * coefficient * found < 0:
+                return None
+            found = found or (one if coefficient > 0 else -one)
+    return found
+
+
+def _direction_of(atom: Atom) -> int | None:
+    if atom[0] == "name":
+        return 1
+    operands = [operand for operand in atom[1:] if isinstance(operand, Size)]
+    if atom[0] == "floordiv":
+        dividend, divisor = direction(operands[0]), operands[1].constant
+        if dividend is None or not divisor:
+            return None
+        return dividend if divisor > 0 else -dividend
+    directions = {direction(operand) for operand in operands} - {0}
+    return directions.pop() if len(directions) == 1 else (None if directions else 0)
 
 
 def _is_sum(size: Size) -> bool:

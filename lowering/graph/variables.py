@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import product
@@ -22,6 +23,10 @@ from openinfer.lowering.graph.step_builder import StepBuilder
 from openinfer.lowering.program.liveness import Names
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
+
+MOST_TURNS = 1 << 20
+"""So many turns of loops are tried to find out which members of a family with gaps they read. A division,
+`W[l / 1000]`, keeps the number in brackets in bounds however long the loop is."""
 
 
 @dataclass(eq=False)
@@ -53,12 +58,13 @@ class Variables:
         variable = self.facts.variables[name]
         if not isinstance(variable, VariableOp) or "pattern" not in variable.options.data:
             raise Problem("OI0715", f"{ref.text}: {name} is not a prefix table")
-        self._require_members(ref, variable, scope)
         family = self.contents.weight(variable)
         reach = [range(*ends) for ends in zip(self.facts.firsts[name], self.facts.extents[name])]
         indices: list[SSAValue] = []
         for size, there, index in zip(ref.sizes, reach, variable.indices):
             indices.append(self.member_index(size, there, ref, index.data, scope))
+        # Behind the checks of the bounds: it goes through all turns of the loops that give a place.
+        self._require_members(ref, variable, scope)
         member = self.contents.declared_type(variable)
         return self.builder.add(nn.MemberOp(family, indices, member))
 
@@ -79,8 +85,19 @@ class Variables:
                 "read the members that are there in a loop with constant bounds",
             )
         names = sorted({name for size in sizes for name in size.names})
-        bounds = [scope.indices[name].bounds or (0, 0) for name in names]
-        for numbers in product(*(range(*ends) for ends in bounds)):
+        turns = [range(*(scope.indices[name].bounds or (0, 0))) for name in names]
+        # Not len(), which refuses ranges beyond the word of the machine.
+        count = math.prod(one.stop - one.start for one in turns)
+        most = max(MOST_TURNS, math.prod(self.facts.extents[name]))
+        if count > most:
+            missing = next(iter(gaps.values()))
+            raise Problem(
+                "OI0327",
+                f"{ref.text}: the model has no {missing}, and {count} turns of the loops are too many to "
+                f"tell whether one reads it; at most {most} are tried",
+                "write two loops, one inside the other, and only the index of the outer one in the brackets",
+            )
+        for numbers in product(*turns):
             values = dict(zip(names, numbers))
             place = tuple(size.evaluate(values) for size in sizes)
             if place in gaps:

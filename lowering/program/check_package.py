@@ -13,7 +13,7 @@ from openinfer.lowering.program.names import Names
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
 from openinfer.lowering.program.size_bounds import size_bounds
-from openinfer.lowering.program.sources import package_name, pattern_of, stored_dtype
+from openinfer.lowering.program.sources import package_name, pattern_of, sparse_family, stored_dtype
 from openinfer.lowering.program.view import ProgramView, dtype_of
 from openinfer.runtime.dtypes import DTYPES, PACKAGE_DTYPES
 from openinfer.runtime.sizes import Size
@@ -114,11 +114,13 @@ class PackageChecks(DeclarationChecks):
         infos = view.linked_tensors(variable)
         for info in infos:
             self.tensor(variable, info.name, info.dtype_name, info.shape)
+        tensors = view.package.tensors if view.package is not None else {}
+        if (sparse := sparse_family(variable, tensors)) is not None:
+            self.error("OI0327", variable, (), *sparse)
         if infos:
             return
         if view.takes_metadata(variable):
             self.metadata_number(variable)
-        tensors = view.package.tensors if view.package is not None else {}
         if pattern is not None:
             missing = "needs a model" if view.package is None else "matches no tensor of the model"
             message = f"@pattern {pattern!r} of {name} {missing}"

@@ -374,7 +374,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "no such member",
         "A constant index of a prefix table lies outside what the package has. Members may begin behind 0, "
         "`layer.1.w`, where loops and numbers say which are read; an index that only a step knows counts "
-        'from 0: `@pattern("layer.{l + 1}.w")`.',
+        'from 0: `@pattern("layer.{l + 1}.w")`. Members between may be missing, but not nearly all: a table '
+        "has at most 65536 places, or 64 for each of its tensors, if that is more.",
     ),
     "OI0328": (
         "setting names nothing",

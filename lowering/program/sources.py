@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import field
@@ -22,6 +23,11 @@ from openinfer.runtime.sizes import Size
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\s*\+\s*([0-9]{1,9}))?\}")
 """`{l}`, or `{l + 1}`, in a pattern."""
+
+FREE_PLACES = 1 << 16
+PLACES_PER_TENSOR = 64
+"""A family may reach over `FREE_PLACES` places, or over so many for each tensor that it has, if that is
+more: all of them are listed when a program is compiled, and the name of one tensor sets their number."""
 
 
 @dataclass
@@ -83,6 +89,37 @@ def family_firsts(pattern: str, order: list[str], names: Iterable[str]) -> list[
     """Where each index of a prefix table begins in a package: the smallest number found, 0 without any."""
     members = [found for name in names if (found := member_indices(pattern, name)) is not None]
     return [min((found[index] for found in members), default=0) for index in order]
+
+
+def family_members(
+    pattern: str, order: list[str], names: Iterable[str]
+) -> list[tuple[tuple[int, ...], str]]:
+    """The tensors that a package has of a prefix table, each behind its place, row-major in its indices."""
+    found = ((member_indices(pattern, name), name) for name in names)
+    return sorted((tuple(at[i] for i in order), name) for at, name in found if at is not None)
+
+
+def sparse_family(variable: VariableOp, names: Iterable[str]) -> tuple[str, str] | None:
+    """What is wrong with a prefix table whose tensors lie too far from each other, and the fix; else None.
+
+    Whoever makes a list of all places of a family asks this first.
+    """
+    pattern = pattern_of(variable)
+    if pattern is None:
+        return None
+    order = [i.data for i in variable.indices]
+    members = family_members(pattern, order, names)
+    extents = [max(numbers) + 1 for numbers in zip(*(place for place, _ in members))]
+    places, most = math.prod(extents), max(FREE_PLACES, PLACES_PER_TENSOR * len(members))
+    if places <= most:
+        return None
+    _, farthest = max(members, key=lambda member: max(member[0]))
+    reach = ", ".join(f"{index} in 0..{extent}" for index, extent in zip(order, extents))
+    return (
+        f"the model has {len(members)} of the {places} members of {variable.variable.data} for {reach}, "
+        f"where at most {most} may be; {farthest!r} reaches farthest",
+        f"number the tensors one after another, or give those that {pattern!r} should not mean another name",
+    )
 
 
 def member_indices(pattern: str, name: str) -> dict[str, int] | None:

@@ -41,7 +41,7 @@ from openinfer.lowering.program.sources import (
     Bindings,
     family_extents,
     family_firsts,
-    member_name,
+    family_members,
     package_name,
     pattern_of,
     solve_dims,
@@ -145,21 +145,24 @@ class ProgramView:
     # Sources
 
     def linked_tensors(self, variable: VariableOp) -> list[TensorInfo]:
-        """The tensors of the package that a declaration names; all members of a prefix table.
+        """The tensors of the package that a declaration names; of a prefix table those that
+        are there, row-major in its indices.
 
         A constant without a tensor may name an array of the metadata.
         """
         if self.package is None or variable.memory.data == "dynamic":
             return []
         tensors = self.package.tensors
-        if pattern_of(variable) is None:
+        pattern = pattern_of(variable)
+        if pattern is None:
             name = package_name(variable)
             if name in tensors:
                 return [tensors[name]]
             array = self.package.array_info(name) if self.takes_metadata(variable) else None
             return [array] if array is not None else []
-        members = self.member_names(variable)
-        return [tensors[name] for name in members if name in tensors]
+        # Not by way of all places up to the last one: the name of one tensor says how many those are.
+        members = family_members(pattern, [i.data for i in variable.indices], tensors)
+        return [tensors[name] for _, name in members]
 
     def extents(self, variable: VariableOp) -> list[int]:
         """How far each index of a prefix table reaches in the package."""
@@ -176,15 +179,6 @@ class ProgramView:
         order = [i.data for i in variable.indices]
         firsts = family_firsts(pattern, order, self.package.tensors)
         return [range(*ends) for ends in zip(firsts, extents)]
-
-    def member_names(self, variable: VariableOp) -> list[str]:
-        """The tensor names of a prefix table, row-major in its indices."""
-        pattern = pattern_of(variable)
-        assert pattern is not None
-        places: list[dict[str, int]] = [{}]
-        for index, extent in zip(variable.indices, self.extents(variable)):
-            places = [{**p, index.data: i} for p in places for i in range(extent)]
-        return [member_name(pattern, place) for place in places]
 
     @staticmethod
     def takes_metadata(variable: VariableOp) -> bool:

@@ -69,3 +69,13 @@ graph.variable x dynamic f32 ["n + 1"]
 graph.block entry {
   graph.return
 }
+// -----
+// CHECK: error[OI0327]: the model has 2 of the 1000000000 members of W for l in 0..1000000000, where at most 65536 may be; 'W.999999999' reaches farthest
+graph.package_tensor "W.0" f32 [4]
+graph.package_tensor "W.999999999" f32 [4]
+graph.variable W(l) constant f32 [4] {pattern = "W.{l}"}
+graph.variable y volatile f32 [4]
+graph.block entry {
+  graph.op exp(W[0]) -> (y)
+  graph.return
+}
