@@ -190,9 +190,15 @@ def llvm_version() -> str:
 def target_machine(target: TargetDescription, codegen_level: int) -> Any:
     """What makes instructions for a processor; for one thread at a time."""
     binding = _llvm()
-    # The small code model with PIC: calls to the C library go through stubs that the loader makes.
+    # The large code model with PIC: addresses of 64 bits, from a table that `linking.py` fills, as the C
+    # library may lie farther away than 32 bits reach.
     return binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=codegen_level, reloc="pic", jit=True
+        cpu=target.cpu,
+        features=target.features,
+        opt=codegen_level,
+        reloc="pic",
+        codemodel="large",
+        jit=True,
     )
 
 
