@@ -11,8 +11,6 @@ result, an ELF object, can be kept on disk:
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import threading
 from collections.abc import Callable
 from functools import cache, partial
@@ -127,19 +125,6 @@ def outside(name: str) -> Callable[..., Any]:
     """
     function = getattr(_llvm().ffi.lib, name)
     return partial(_outside.call, getattr(function, "_cfn", function))
-
-
-def unavailable_reason() -> str | None:
-    """Why machine code cannot be made here, or None when it can."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return f"machine code is made for Linux on x86-64 only, this is {sys.platform} on " + (
-            platform.machine()
-        )
-    try:
-        _llvm()
-    except UnsupportedError as error:
-        return error.message
-    return None
 
 
 def host_target() -> TargetDescription:
