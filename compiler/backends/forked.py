@@ -14,8 +14,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -102,10 +102,25 @@ class Helper:
 
 def start(work: Work) -> Helper | None:
     """Does `work` in a child. None where the system has no room for one; never returns in the child."""
+    helper = None
+    try:
+        with _signals_wait() as held:
+            helper = _forked(work, held)
+    except BaseException:
+        # A handler has raised, as Ctrl-C does: nobody else knows of the child.
+        if helper is not None:
+            helper.close()
+        raise
+    return helper
+
+
+def _forked(work: Work, held: Iterable[int]) -> Helper | None:
     parent = os.getpid()
-    reads, writes = os.pipe()
-    # A signal that came between would run its handler in both.
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        reads, writes = os.pipe()
+    except OSError:
+        # As many files are open as may be.
+        return None
     pid = -1
     try:
         with warnings.catch_warnings():
@@ -122,12 +137,44 @@ def start(work: Work) -> Helper | None:
             # Nothing of the parent's is flushed, finished or told: it is all done there. An error is a pipe
             # that ends early.
             os._exit(0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
     os.close(writes)
     if pid < 0:
         os.close(reads)
         return None
     return Helper(pid, os.fdopen(reads, "rb"))
+
+
+@contextmanager
+def _signals_wait() -> Generator[Iterable[int]]:
+    """Gives the mask of signals as it was; handlers of what comes meanwhile run, and may raise, at the end.
+
+    A handler that ran at a fork would run in both processes, or raise where the child has no name yet.
+    Blocking signals is not enough: the thread for progress takes those that this one blocks, and Python runs
+    the handler in this one all the same.
+    """
+    # Asked for apart: the call that blocks runs handlers of what came before.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in _handled()}
+    came: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        came.append(number)
+
+    # What is registered first is done last; each is done whatever another one raises.
+    with ExitStack() as behind:
+        behind.callback(signal.pthread_sigmask, signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        behind.callback(_handle, came, handlers)
+        for number, handler in handlers.items():
+            behind.callback(signal.signal, number, handler)
+            signal.signal(number, note)
+        yield held
+
+
+def _handle(came: Iterable[int], handlers: Mapping[int, Any]) -> None:
+    with ExitStack() as calls:
+        for number in reversed(list(dict.fromkeys(came))):
+            calls.callback(handlers[number], number, None)
 
 
 def _work(work: Work, writes: int, parent: int, mask: Iterable[int]) -> None:

@@ -130,10 +130,20 @@ def _weights(nbytes: int) -> Probe:
 
 
 class MachineTuner:
-    """Measures one number after the other, each with what was found before."""
+    """Measures one number after the other, each with what was found before.
 
-    def __init__(self, target: TargetDescription, threads: int, seconds: float) -> None:
-        self.found = target.measured
+    `known` are the numbers of an earlier time, which all candidates are compared with; without them those
+    of the table are.
+    """
+
+    def __init__(
+        self,
+        target: TargetDescription,
+        threads: int,
+        seconds: float,
+        known: Microarchitecture | None = None,
+    ) -> None:
+        self.found = target.measured if known is None else known
         self._target = target
         self._threads = threads
         self._seconds = seconds

@@ -21,6 +21,7 @@ from openinfer.lowering.cpu.machine import machine_of
 from openinfer.lowering.cpu.schedules.attention_schedule import attention_scratch
 from openinfer.lowering.cpu.schedules.block_codes import READERS
 from openinfer.lowering.cpu.schedules.block_rows import ROW_READERS
+from openinfer.lowering.cpu.schedules.block_values import ROW_FORMAT
 from openinfer.lowering.cpu.schedules.blocked_product import block_scratch
 from openinfer.lowering.cpu.schedules.conv_schedule import conv_layout, conv_scratch, sums_of
 from openinfer.lowering.cpu.schedules.conv_shape import ConvShape, fills_lines
@@ -73,6 +74,8 @@ class CpuDemands(Demands):
             block = nn.element_of(op.inputs[1])
             if isinstance(block, nn.BlockType) and block.block.data not in READERS:
                 return f"the CPU has no kernel for products with weights in {block.block.data}"
+        if isinstance(op, nn.QuantizeBlocksOp) and op.format.name != ROW_FORMAT:
+            return f"the CPU has no kernel that writes bytes of {op.format.name}"
         return None
 
     def reads_blocks(self, op: BlockReader, block: str) -> bool:

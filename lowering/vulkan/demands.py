@@ -40,6 +40,7 @@ from openinfer.lowering.kernels.expand_math import POWER, REMAINDER, TANGENT, TU
 from openinfer.lowering.kernels.expansions import EXPANSIONS
 from openinfer.lowering.kernels.expansions_f64 import OF_F64
 from openinfer.lowering.vulkan.schedules.attention_parts import parts_scratch
+from openinfer.lowering.vulkan.schedules.block_bytes import ROW_FORMAT
 from openinfer.lowering.vulkan.schedules.block_panels import COLUMNS, FORMATS, takes_halves
 from openinfer.lowering.vulkan.schedules.fourier import MOST_SAMPLES
 from openinfer.lowering.vulkan.schedules.lower_device_kernels import RULES
@@ -102,6 +103,11 @@ class VulkanDemands(Demands):
                 return _NO_FUNCTIONS.format("sines")
         if isinstance(op, nn.GatherOp) and isinstance(nn.element_of(op.inputs[0]), nn.BlockType):
             return "the host gathers rows of blocks"
+        if (
+            isinstance(op, nn.QuantizeBlocksOp | nn.DequantizeBlocksOp)
+            and op.format.name != ROW_FORMAT
+        ):
+            return f"the device has no kernel for bytes of {op.format.name}"
         if isinstance(op, nn.MatmulOp) and (_is_foreign(op.layout) or op.precision is not None):
             return "the device has no kernel for products with weights in such a layout"
         if isinstance(op, nn.AttentionOp) and op.precision is not None:

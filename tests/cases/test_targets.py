@@ -16,15 +16,16 @@ from openinfer.compiler.compile import compile_module
 from openinfer.dialects.opset import find
 from openinfer.lowering.graph import bind_model
 from openinfer.lowering.options import PipelineOptions
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED, undefined_symbols
 from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, CompileError
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.target import TARGETS, TargetDescription, named_target
 
 pytestmark = [
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.skipif(cpu_unavailable_reason() is not None, reason=str(cpu_unavailable_reason())),
 ]
 
 NAMES = first_cases({name: case for name, case in CASES.items() if not case.full})
@@ -40,7 +41,7 @@ PAIRS = batches_of(
 )
 """What computes in pairs of bf16 where the precision is bf16."""
 OTHERS = [
-    name for name in TARGETS if unavailable_reason() is not None or name != host_target().name
+    name for name in TARGETS if cpu_unavailable_reason() is not None or name != host_target().name
 ]
 """The kinds of processor that this one is not."""
 

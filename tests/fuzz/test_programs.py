@@ -18,14 +18,14 @@ from fuzzing.ways import TAGS, variants_of
 from fuzzing.workers import run_seeds
 
 from openinfer.dialects import opset
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.host import cpu_unavailable_reason
 from tests.sweeps import sweep
 
 FIRST, CHUNKS, CHUNK = 5012, sweep(6, 10), 4
 
 
-@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+@pytest.mark.skipif(cpu_unavailable_reason() is not None, reason=str(cpu_unavailable_reason()))
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_all_ways_of_running_a_program_agree(chunk: int) -> None:
     first = FIRST + chunk * CHUNK

@@ -7,10 +7,11 @@ import pytest
 from op_runs import Draws
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+from openinfer.runtime.host import cpu_unavailable_reason
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 DRAWS = Draws(41)
 TEXT = """

@@ -18,13 +18,14 @@ from interrupts import interrupted, raises
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_program
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.stepping import Follower
 from tests.sweeps import sweep
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 Array = np.ndarray[Any, Any]

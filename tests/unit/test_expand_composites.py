@@ -16,11 +16,12 @@ from openinfer.compiler.api import compile as compile_program
 from openinfer.lowering import demands
 from openinfer.lowering.cpu.demands import CpuDemands
 from openinfer.lowering.linalg.expand_composites import ExpandComposites
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.tensors import Tensor
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 TOLERANCES = {"f32": 1e-5, "f64": 1e-11, "f16": 4e-3, "bf16": 3e-2}

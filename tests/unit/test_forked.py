@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from openinfer.compiler.backends import forked
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+from openinfer.runtime.host import cpu_unavailable_reason
 
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
-import hashlib, json, os, sys, threading
+import hashlib, json, os, signal, sys, threading, time
 
 import openinfer as oi
 from openinfer.compiler.backends import cpu, forked
@@ -85,6 +85,41 @@ os.fork = full
 compiled("no room")
 os.fork = fork
 
+pipe = os.pipe
+def no_files():
+    raise OSError(24, "Too many open files")
+os.pipe = no_files
+compiled("no pipe")
+os.pipe = pipe
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+def interrupted_fork():
+    pid = fork()
+    if pid:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+    return pid
+
+def compiled_interrupted(name):
+    open_before = descriptors()
+    os.fork = interrupted_fork
+    compiled(name)
+    os.fork = fork
+    as_before = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    found[name] += [descriptors() - open_before, as_before, len(blocked)]
+
+compiled_interrupted("interrupted at the fork")
+# The thread for progress, as any other one, takes signals that are blocked in the main thread alone.
+stop = threading.Event()
+thread = threading.Thread(target=stop.wait, name="openinfer-progress")
+thread.start()
+compiled_interrupted("interrupted beside progress")
+stop.set()
+thread.join()
+
 stop = threading.Event()
 thread = threading.Thread(target=stop.wait)
 thread.start()
@@ -103,7 +138,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    if unavailable_reason() is not None or not sys.platform.startswith("linux"):
+    if cpu_unavailable_reason() is not None:
         pytest.skip("machine code is made on Linux alone")
     command = [sys.executable, "-W", "error::DeprecationWarning", "-c", SCRIPT]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -134,6 +169,16 @@ def test_no_fork_beside_other_threads(found: dict[str, Any]) -> None:
 
 def test_an_interrupt_leaves_no_child(found: dict[str, Any]) -> None:
     assert found["interrupted"] == ["interrupted", 1, False]
+
+
+@pytest.mark.parametrize("case", ["interrupted at the fork", "interrupted beside progress"])
+def test_an_interrupt_at_the_fork(found: dict[str, Any], case: str) -> None:
+    """It leaves no child and no open file, and signals as they were."""
+    assert found[case] == ["interrupted", 1, False, 0, True, 0]
+
+
+def test_no_room_for_another_file(found: dict[str, Any]) -> None:
+    assert found["no pipe"] == [found["alone"][0], 0, False]
 
 
 def test_no_fork_with_devices_and_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:

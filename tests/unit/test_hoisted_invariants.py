@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 # Rope of places, a gate and a product that no round changes; a mask as large as places squared.

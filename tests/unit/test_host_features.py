@@ -10,14 +10,16 @@ import pytest
 import openinfer
 from openinfer.compiler.tools.device_report import device_reports
 from openinfer.lowering.cpu.jit import compile_loops
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.errors import ArtefactError, InputError
-from openinfer.runtime.host import cpu_identity, target_identity
+from openinfer.runtime.host import cpu_identity, cpu_unavailable_reason, target_identity
 from openinfer.runtime.options import HOST_KINDS
 from openinfer.runtime.target import TARGETS, describe_target, named_target, within_level
 
-pytestmark = pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+pytestmark = pytest.mark.skipif(
+    cpu_unavailable_reason() is not None, reason=str(cpu_unavailable_reason())
+)
 
 VARIABLE = "OPENINFER_HOST_FEATURES"
 PROGRAM = """

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.devices.cpu.support import host_can_run
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.storage import value_range
 from openinfer.runtime.target import TARGETS
 from openinfer.runtime.tensors import Tensor
 
 pytestmark = [
     pytest.mark.every_target,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.skipif(cpu_unavailable_reason() is not None, reason=str(cpu_unavailable_reason())),
 ]
 
 SIGNED = ("i2", "i4", "i8", "i16", "i32", "i64")

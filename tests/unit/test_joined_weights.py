@@ -9,12 +9,13 @@ import pytest
 from matrix_forms import as_for_an_h200
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu.codegen import unavailable_reason
 from openinfer.runtime.devices.cpu.loaded import CpuProgram
 from openinfer.runtime.devices.vulkan.device import SUBMIT
+from openinfer.runtime.host import cpu_unavailable_reason
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 LAYERS = """

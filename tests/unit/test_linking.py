@@ -229,3 +229,27 @@ def test_a_program_that_is_loaded_links_as_before(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(3, 64)).astype(np.float32)
     again = oi.load(tmp_path / "p.oip").make_executor(1).run(x=x)["h"]
     np.testing.assert_array_equal(again, program.make_executor(1).run(x=x)["h"])
+
+
+ELSEWHERE = """
+import mmap, sys
+from types import SimpleNamespace
+
+import openinfer as oi
+from openinfer.runtime.devices.cpu.device import CpuDevice
+
+# As on Windows.
+for name in [name for name in vars(mmap) if name.startswith(("PROT_", "MAP_"))]:
+    delattr(mmap, name)
+sys.platform = "win32"
+program = SimpleNamespace(manifest=SimpleNamespace(target="avx2;x86_64-unknown-linux-gnu;;"), objects=[])
+try:
+    CpuDevice().load(program)
+except oi.UnsupportedError as error:
+    print(error.code)
+"""
+
+
+def test_other_systems_say_that_code_cannot_run() -> None:
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("OI0781\n", "")

@@ -20,16 +20,18 @@ from openinfer.lowering.cpu.schedules.conv_schedule import (
 )
 from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.cpu.threads.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.target import named_target
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 Array = np.ndarray[Any, Any]
 LEVELS = ("generic", "avx2", "avx512")
-TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not unavailable_reason() else ()
+TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not cpu_unavailable_reason() else ()
 HOST = TARGETS[-1] if TARGETS else "generic"
 IR_TYPES = {"float64": "f64", "float32": "f32", "float16": "f16"}
 

@@ -17,18 +17,20 @@ from openinfer.lowering.cpu.schedules import blocked_product
 from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.cpu.schedules.matmul_schedule import scratch_types
 from openinfer.lowering.cpu.threads.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.target import named_target
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 Array = np.ndarray[Any, Any]
 
 LEVELS = ("generic", "avx2", "avx512")
-TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not unavailable_reason() else ()
+TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not cpu_unavailable_reason() else ()
 TILES = {"generic": 8, "avx2": 16, "avx512": 32}
 HOST = TARGETS[-1] if TARGETS else "generic"
 

@@ -15,19 +15,21 @@ from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import CompiledFunction, compile_loops
 from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.cpu.threads.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.errors import CompileError
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.target import named_target
 from openinfer.runtime.tensors import Tensor
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 Array = np.ndarray[Any, Any]
 
 LEVELS = ("generic", "avx2", "avx512")
-_KNOWN = LEVELS[: LEVELS.index(host_target().name) + 1] if not unavailable_reason() else ()
+_KNOWN = LEVELS[: LEVELS.index(host_target().name) + 1] if not cpu_unavailable_reason() else ()
 # Last the instruction that the others do without.
 TARGETS = (*_KNOWN, "bf16") if _KNOWN and host_target().bf16_dot else _KNOWN
 ENDS = tuple(dict.fromkeys((*TARGETS[:1], *TARGETS[-1:])))

@@ -10,10 +10,12 @@ from openinfer.compiler.registry import make_context
 from openinfer.lowering.cpu.jit import compile_loops
 from openinfer.lowering.cpu.schedules.lower_kernels import LowerKernels
 from openinfer.lowering.cpu.threads.share_loops import ShareLoops
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
+from openinfer.runtime.host import cpu_unavailable_reason
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 

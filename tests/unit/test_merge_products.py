@@ -10,16 +10,18 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_without
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.packages.oinf_writer import OinfContent
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 Array = np.ndarray[Any, Any]
 LEVELS = ("generic", "avx2", "avx512")
-TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not unavailable_reason() else ()
+TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not cpu_unavailable_reason() else ()
 
 PROGRAM = """
 dynamic { x: f32[1, L, dim]; }

@@ -14,19 +14,21 @@ import openinfer as oi
 from openinfer.compiler.api import compile as compile_with
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as opt_main
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.errors import UnsupportedError
+from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.manifest import Manifest
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.target import describe_target, named_target
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 
 Array = np.ndarray[Any, Any]
 LEVELS = ("generic", "avx2", "avx512")
-TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not unavailable_reason() else ()
+TARGETS = LEVELS[: LEVELS.index(host_target().name) + 1] if not cpu_unavailable_reason() else ()
 
 DOTS = bool(TARGETS) and host_target().bf16_dot
 needs_dots = pytest.mark.skipif(

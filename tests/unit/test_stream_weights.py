@@ -11,13 +11,13 @@ import pytest
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_without
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
-from openinfer.runtime.host import cache_sizes, last_cache
+from openinfer.runtime.devices.cpu.codegen import host_target
+from openinfer.runtime.host import cache_sizes, cpu_unavailable_reason, last_cache
 from openinfer.runtime.packages.oinf_writer import OinfContent
 from openinfer.runtime.target import TARGETS, describe_target, named_target
 
 LEVELS = ("generic", "avx2", "avx512")
-BEST = host_target().name if not unavailable_reason() else "generic"
+BEST = host_target().name if not cpu_unavailable_reason() else "generic"
 
 PROGRAM = """
 dynamic { x: f32[T, 40]; }
@@ -39,7 +39,8 @@ block entry {
 
 
 @pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 @pytest.mark.parametrize("target", LEVELS[: LEVELS.index(BEST) + 1])
 def test_bits_stay(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -72,5 +73,5 @@ def test_the_last_cache_is_that_of_the_machine():
     other = describe_target(plain.triple, plain.cpu, {}, plain.last_cache // 2)
     assert other.last_cache == plain.last_cache // 2
     assert other.key != describe_target(plain.triple, plain.cpu, {}).key
-    if not unavailable_reason():
+    if not cpu_unavailable_reason():
         assert host_target().last_cache == last_cache()

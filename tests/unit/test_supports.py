@@ -16,8 +16,10 @@ from openinfer.compiler import registry
 from openinfer.compiler.passes import build_passes
 from openinfer.dialects import nn
 from openinfer.lowering import demands
+from openinfer.lowering.cpu.demands import CpuDemands
 from openinfer.lowering.demands import Demands
 from openinfer.lowering.places import on_host
+from openinfer.lowering.vulkan.demands import VulkanDemands
 
 BEFORE = "nn-to-linalg,choose-places,dce"
 FUSION = "fuse-elementwise,fuse-epilogue,fuse-pooling,fuse-epilogue,merge-products,fuse-matvec,dce"
@@ -148,3 +150,28 @@ def test_fusion_joins_no_two_places(refused: str, monkeypatch: pytest.MonkeyPatc
                 refused
             }
             assert on_host(op) == (op.name == refused or follows), (first, second, op.name)
+
+
+BLOCKS = """
+builtin.module attributes {openinfer.target = "avx2", openinfer.device = "vulkan"} {
+  func.func @step(%x: tensor<2x64xf32>) -> tensor<2x64xf32> {
+    %b = nn.quantize_blocks(%x) {block = "FORMAT"} : (tensor<2x64xf32>) -> tensor<2xBYTESxi8>
+    %y = nn.dequantize_blocks(%b) {block = "FORMAT"} : (tensor<2xBYTESxi8>) -> tensor<2x64xf32>
+    func.return %y : tensor<2x64xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("block", "nbytes"), [("q8_0", 68), ("q4_0", 36)])
+def test_formats_of_blocks_that_have_no_kernel(block: str, nbytes: int) -> None:
+    """They are refused: kernels would compute in another format, in silence."""
+    module = parsed(BLOCKS.replace("FORMAT", block).replace("BYTES", str(nbytes)))
+    module.verify()
+    ops = [
+        op for op in module.walk() if isinstance(op, nn.QuantizeBlocksOp | nn.DequantizeBlocksOp)
+    ]
+    said = [machine.supports(op) for op in ops for machine in (VulkanDemands(), CpuDemands())]
+    nothing = f"the device has no kernel for bytes of {block}"
+    written = f"the CPU has no kernel that writes bytes of {block}"
+    assert said == ([None] * 4 if block == "q8_0" else [nothing, written, nothing, None])

@@ -211,3 +211,39 @@ def test_the_command(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monkey
     assert main(["tune", "-o", str(path)]) == 2
     assert "a program is measured, or the machine" in capsys.readouterr().err
     assert main(["tune", "--machine", "p.oi"]) == 2
+
+
+@pytest.mark.parametrize("option", [["--model", "m.oinf"], ["--size", "B=4"]])
+def test_options_of_a_program_beside_the_machine(option: list[str], capsys: Capture) -> None:
+    assert main(["tune", "--machine", *option]) == 2
+    said = capsys.readouterr().err
+    assert f"--machine measures products of its own, to which {option[0]} says nothing" in said
+
+
+def test_numbers_of_an_earlier_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next begins with them, and one that is interrupted leaves those that it has measured."""
+    values = {"ahead": (0, 512, 1024), "ahead_line": (0, 2048), "panels": (1, 2), "chunks": (2, 4)}
+    monkeypatch.setattr(tuning_machine, "candidates", lambda _: values)
+
+    def ratio(self: object, known: Microarchitecture, other: Microarchitecture, _: object) -> float:
+        seen.append(known)
+        if len(seen) == stop:
+            raise KeyboardInterrupt
+        return 0.5 if other.panels == 2 and known.panels == 1 else 1.0
+
+    monkeypatch.setattr(MachineTuner, "_ratio", ratio)
+    path, kind = tmp_path / "found.json", host_target().name
+    arguments = ["tune", "--machine", "--threads", "2", "-o", str(path), "--json"]
+    seen, stop = list[Microarchitecture](), 6
+    earlier = Microarchitecture(ahead=1024, ahead_line=0, chunks=7)
+    Tuning(kind, "", {}, earlier).save(path)
+    assert main(arguments) == 130
+    # Two of `ahead`, one of `ahead_line`, one of `panels`, then `chunks`.
+    assert seen == [earlier] * 4 + [replace(earlier, panels=2)] * 2
+    assert Tuning.load(path).machine == replace(earlier, panels=2)
+    # Those of another kind of processor are no beginning.
+    seen, stop = [], 1
+    other = next(name for name in ("avx2", "avx512") if name != kind)
+    Tuning(other, "", {}, earlier).save(path)
+    assert main(arguments) == 130
+    assert seen == [host_target().measured]

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.runtime.devices.cpu.codegen import host_target, unavailable_reason
+from openinfer.runtime.devices.cpu.codegen import host_target
 from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.host import cpu_unavailable_reason
 
 pytestmark = pytest.mark.skipif(
-    unavailable_reason() is not None, reason=unavailable_reason() or "machine code runs here"
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
 )
 Array = np.ndarray[Any, Any]
 FUSED = ("avx2", "avx512")
 """Targets that have the schedule."""
-HOST = None if unavailable_reason() else host_target().name
+HOST = None if cpu_unavailable_reason() else host_target().name
 
 
 @dataclass(frozen=True)

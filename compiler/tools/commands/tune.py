@@ -4,8 +4,9 @@ with `--machine`, how weights are best read and loops best cut on this processor
 The results go to the cache folder, or to a file that can be copied with the program. Nothing uses those of
 the CPU unless it is asked to: `openinfer run --tuning cache`, `oi.compile(…, tuning="cache")` or the file's
 path. Those of a device (`--device vulkan`) in the cache folder hold from then on; a file is named. They are
-saved after each product, and what the file has of the same device and driver is not measured again. Measure
-on a machine that does nothing else.
+saved after each product, and what the file has of the same device and driver is not measured again. Numbers
+of the processor begin with those that the file has, and are saved one by one. Measure on a machine that does
+nothing else.
 """
 
 from __future__ import annotations
@@ -77,6 +78,12 @@ def run(args: argparse.Namespace) -> int:
     if (args.program is None) != args.machine:
         raise UsageError(
             "a program is measured, or the machine", "give the file of a program, or --machine"
+        )
+    if args.machine and (args.model is not None or args.size):
+        option = "--model" if args.model is not None else "--size"
+        raise UsageError(
+            f"--machine measures products of its own, to which {option} says nothing",
+            f"leave {option} out, or give a program instead of --machine",
         )
     if not args.machine and args.program.is_compiled():
         raise UsageError(f"{args.program} is compiled already", "give the text of a program")
@@ -151,7 +158,10 @@ def _run_on_machine(args: argparse.Namespace, path: Path, old: Tuning) -> int:
     from openinfer.runtime.tuning import Tuning
 
     target = device_of(args.device).host_target()
-    tuner = MachineTuner(target, threads_here(checked_threads(args.threads) or 1), args.seconds)
+    threads = threads_here(checked_threads(args.threads) or 1)
+    same = old.target == target.name
+    tuner = MachineTuner(target, threads, args.seconds, old.machine if same else None)
+    tiles = old.tiles if same else {}
     found: list[Number] = []
     end = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
     measuring = tuner.numbers()
@@ -161,8 +171,8 @@ def _run_on_machine(args: argparse.Namespace, path: Path, old: Tuning) -> int:
         if number is None:
             break
         found.append(number)
-    tiles = old.tiles if old.target == target.name else {}
-    Tuning(target.name, _processor(), tiles, tuner.found).save(path)
+        # At once: all of them take minutes, and what was measured outlives an interrupt.
+        Tuning(target.name, _processor(), tiles, tuner.found).save(path)
     if args.json:
         numbers = as_json(found)
         print(json.dumps({"cpu": target.cpu, "output": str(path), "numbers": numbers}))

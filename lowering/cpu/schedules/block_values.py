@@ -25,6 +25,8 @@ from openinfer.lowering.kernels.rules import Rule
 from openinfer.lowering.kernels.runs import collapse
 from openinfer.runtime.blocks import BLOCKS
 
+ROW_FORMAT = "q8_0"
+"""What rows are written in; `CpuDemands` refuses all others. More are read."""
 _LEAST = 2.0**-100
 """The scale of a smaller block is 0 as f16; codes are 0, too."""
 
@@ -40,6 +42,7 @@ def _quantize(build: LoopBuilder, op: Operation) -> bool:
     assert isinstance(op, QuantizeBlocksOp)
     source, target = (_rows(build, value) for value in (op.inputs[0], op.output))
     block = op.format
+    assert block.name == ROW_FORMAT
     count = build.dim(source, 1)
     assert isinstance(count, int)
 

@@ -45,7 +45,8 @@ from openinfer.lowering.vulkan.schedules.grid import (
     split,
 )
 
-FORMAT = "q8_0"
+ROW_FORMAT = "q8_0"
+"""What these kernels write and read; `VulkanDemands` refuses ops of all others."""
 LEAST = 2.0**-100
 """A smaller size has no inverse; d is 0 as f16 long before."""
 _I16 = IntegerType(16)
@@ -55,6 +56,7 @@ def lower_quantize_blocks(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of rows as blocks of bytes."""
     assert isinstance(op, QuantizeBlocksOp)
     source, target, block = op.inputs[0], op.output, op.format
+    assert block.name == ROW_FORMAT
 
     def extents(builder: LoopBuilder, buffer: SSAValue) -> list[Index]:
         assert isinstance(buffer.type, MemRefType)
@@ -110,6 +112,7 @@ def lower_dequantize_blocks(b: LoopBuilder, op: Operation) -> Grid:
     """The kernel of the values of such rows."""
     assert isinstance(op, DequantizeBlocksOp)
     source, block = op.inputs[0], op.format
+    assert block.name == ROW_FORMAT
 
     def element(place: list[SSAValue]) -> None:
         *row, k = place

@@ -11,8 +11,6 @@ result, an ELF object, can be kept on disk:
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import threading
 from collections.abc import Callable
 from functools import cache, partial
@@ -129,19 +127,6 @@ def outside(name: str) -> Callable[..., Any]:
     return partial(_outside.call, getattr(function, "_cfn", function))
 
 
-def unavailable_reason() -> str | None:
-    """Why machine code cannot be made here, or None when it can."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return f"machine code is made for Linux on x86-64 only, this is {sys.platform} on " + (
-            platform.machine()
-        )
-    try:
-        _llvm()
-    except UnsupportedError as error:
-        return error.message
-    return None
-
-
 def host_target() -> TargetDescription:
     """The description of this machine's processor, as OPENINFER_HOST_FEATURES lets it appear."""
     return _host_target(host_kind())
@@ -190,9 +175,15 @@ def llvm_version() -> str:
 def target_machine(target: TargetDescription, codegen_level: int) -> Any:
     """What makes instructions for a processor; for one thread at a time."""
     binding = _llvm()
-    # The small code model with PIC: calls to the C library go through stubs that the loader makes.
+    # The large code model with PIC: addresses of 64 bits, from a table that `linking.py` fills, as the C
+    # library may lie farther away than 32 bits reach.
     return binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=codegen_level, reloc="pic", jit=True
+        cpu=target.cpu,
+        features=target.features,
+        opt=codegen_level,
+        reloc="pic",
+        codemodel="large",
+        jit=True,
     )
 
 

@@ -23,8 +23,8 @@ WRITABLE, ALLOCATED, EXECUTABLE = 1, 2, 4
 """Flags of sections."""
 UNDEFINED, ABSOLUTE, RESERVED = 0, 0xFFF1, 0xFF00
 """Indices of sections that are none: SHN_UNDEF, SHN_ABS, SHN_LORESERVE."""
-LOCAL, GLOBAL, WEAK = 0, 1, 2
-"""Bindings of symbols."""
+LOCAL, WEAK = 0, 2
+"""Bindings of symbols that are told apart: STB_LOCAL, STB_WEAK."""
 THREAD_LOCAL, RESOLVED_LATE = 6, 10
 """Types of symbols whose value is no address: STT_TLS, STT_GNU_IFUNC."""
 

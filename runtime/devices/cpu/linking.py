@@ -55,11 +55,10 @@ _FORMS: Final = {
 """Of each kind of relocation how many bytes it writes: an address, plus its addend, minus another address.
 An entry is the place in the table that holds the address of a symbol."""
 
-_PROTECTIONS: Final = {
-    EXECUTABLE: mmap.PROT_READ | mmap.PROT_EXEC,
-    0: mmap.PROT_READ,
-    WRITABLE: mmap.PROT_READ | mmap.PROT_WRITE,
-}
+_READ, _WRITE, _EXECUTE = 1, 2, 4
+"""Linux' PROT_READ, PROT_WRITE and PROT_EXEC. Windows' `mmap` lacks these names, and this is imported there,
+too, before it is said that code cannot run."""
+_PROTECTIONS: Final = {EXECUTABLE: _READ | _EXECUTE, 0: _READ, WRITABLE: _READ | _WRITE}
 """What may be done with the memory of sections, by their flags, in the order in which they lie."""
 
 
