@@ -19,7 +19,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 }
 """
 ROUNDED = """
-builtin.module attributes {openinfer.target = "avx512", openinfer.precision = "bf16"} {
+builtin.module attributes {openinfer.target = "avx512", openinfer.bf16_dot, openinfer.precision = "bf16"} {
   nn.interface {inputs = ["x"], weights = [{variable = "W", sources = ["W"]}]}
   func.func @step(%x: tensor<8x4x16xf32>, %w: tensor<64x32xf32>) -> tensor<8x32xf32> {
     %r = nn.reshape(%x) : (tensor<8x4x16xf32>) -> tensor<8x64xf32>

@@ -77,11 +77,13 @@ USES: dict[str, Use] = {
         ("max_pool1d", "avg_pool1d", "lp_pool1d"), ([LINE], {"kernel_size": "3"}, ["f32 3"])
     ),
     "lp_pool2d": ([IMAGE], {"kernel_size": "3"}, ["f32 4"]),
-    **dict.fromkeys(("max_pool3d", "avg_pool3d"), ([VOLUME], {"kernel_size": "2"}, ["f32 5"])),
+    **dict.fromkeys(
+        ("max_pool3d", "avg_pool3d", "lp_pool3d"), ([VOLUME], {"kernel_size": "2"}, ["f32 5"])
+    ),
     **{
         f"adaptive_{kind}_pool{axes}d": ([shape], {"output_size": "2"}, [f"f32 {axes + 2}"])
-        for kind, most in (("max", 2), ("avg", 3))
-        for axes, shape in enumerate((LINE, IMAGE, VOLUME)[:most], 1)
+        for kind in ("max", "avg")
+        for axes, shape in enumerate((LINE, IMAGE, VOLUME), 1)
     },
     "upsample2d": ([SMALL], {"scale": "2"}, ["f32 4"]),
     "lstm": (["f32[2, 1, 3]", "f32[1, 8, 3]", "f32[1, 8, 2]"], {}, ["f32 3"] * 3),
