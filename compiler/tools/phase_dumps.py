@@ -2,8 +2,9 @@
 
     D/00-graph.mlir  D/01-nn.mlir  D/02-linalg.mlir  D/03-buffers.mlir
     D/03-buffers/KERNEL.mlir  D/04-kernels.mlir  …
+    D/06-llvm/KERNEL.spvasm  D/06-llvm/KERNEL.spv     kernels of a Vulkan device
 
-Each file begins with the command that continues from it, that of a kernel with the places in the
+Each file of text begins with the command that continues from it, that of a kernel with the places in the
 program that call it.
 """
 
@@ -24,13 +25,14 @@ from openinfer.compiler.pipeline import PIPELINES
 from openinfer.compiler.text import module_text
 from openinfer.lowering.locations import has_location, location_of
 from openinfer.runtime.errors import Location
-from openinfer.runtime.files import write_text
+from openinfer.runtime.files import write_file, write_text
 
 KERNEL_PHASES = ("buffers", "kernels", "threads", "llvm")
 STEP_FUNCTION = "step"
 
 
 _KERNEL = "// function "
+_DEVICE_KERNEL = "; function "
 """How the file of a kernel begins: what says that a dump wrote it."""
 
 
@@ -68,21 +70,39 @@ class PhaseDumps:
         for name, function in _functions(module):
             if name == STEP_FUNCTION:
                 continue
-            kernel = self.folder / stem / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.mlir"
-            kernel.parent.mkdir(exist_ok=True)
+            kernel = self._kernel(stem, name, ".mlir")
             head = f"{_KERNEL}{name}, after phase {phase} of pipeline {self.pipeline}\n"
             head += "".join(f"// called for {place}\n" for place in places.get(name, ()))
             write_text(kernel, head + module_text(function, all_locations=self.all_locations))
-            self.files.append(kernel)
+        if any(op.name == "spirv.module" for op in module.walk()):
+            self._write_words(stem, phase, module)
+
+    def _write_words(self, stem: str, phase: str, module: ModuleOp) -> None:
+        """Writes the kernels of a device as the text that `spirv-as` reads, and as a driver takes them."""
+        from openinfer.lowering.vulkan.spirv_target import kernel_words
+
+        for name, words, text in kernel_words(module):
+            head = f"{_DEVICE_KERNEL}{name}, after phase {phase} of pipeline {self.pipeline}\n"
+            write_text(self._kernel(stem, name, ".spvasm"), head + text)
+            write_file(self._kernel(stem, name, ".spv"), [words])
+
+    def _kernel(self, stem: str, name: str, suffix: str) -> Path:
+        """The file of a kernel, which is written now."""
+        path = self.folder / stem / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}{suffix}"
+        path.parent.mkdir(exist_ok=True)
+        self.files.append(path)
+        return path
 
     @staticmethod
     def _clear(folder: Path) -> None:
         """Removes the kernels of an earlier dump; files of anyone else stay."""
-        for path in folder.glob("*.mlir"):
+        for path in [*folder.glob("*.mlir"), *folder.glob("*.spvasm")]:
             with path.open(encoding="utf-8", errors="replace") as file:
-                stale = file.readline().startswith(_KERNEL)
+                stale = file.readline().startswith((_KERNEL, _DEVICE_KERNEL))
             if stale:
                 path.unlink()
+                if path.suffix == ".spvasm":
+                    path.with_suffix(".spv").unlink(missing_ok=True)
 
     def _header(self, phase: str, name: str, last: bool) -> str:
         start = header(self.pipeline, phase)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, ClassVar
 
@@ -49,6 +50,14 @@ class SpirvTextTarget(Target):
             title = f"; {name}\n" if name else ""
             between = "\n" if number else ""
             output.write(between + title + print_text(check_words(_checked(one))))
+
+
+def kernel_words(module: ModuleOp) -> Iterator[tuple[str, bytes, str]]:
+    """The name, the words and the text of each `spirv.module` that has a name; raises as `spirv-text`."""
+    for one in _modules(module):
+        if one.sym_name is not None:
+            words = _checked(one)
+            yield one.sym_name.data, words, print_text(check_words(words))
 
 
 def _modules(module: ModuleOp) -> list[SpirvModuleOp]:

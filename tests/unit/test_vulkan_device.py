@@ -20,6 +20,7 @@ import openinfer as oi
 from openinfer.compiler.api import compile
 from openinfer.compiler.tools.openinfer import main
 from openinfer.compiler.tools.openinfer_opt import main as optimise
+from openinfer.lowering.vulkan.spirv_text import print_text
 from openinfer.runtime.devices.base import Box
 from openinfer.runtime.devices.vulkan import driver
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Recording
@@ -28,6 +29,7 @@ from openinfer.runtime.devices.vulkan.native_recording import Recorder
 from openinfer.runtime.devices.vulkan.parts import part_of
 from openinfer.runtime.errors import ArtefactError, OpenInferError, UnsupportedError
 from openinfer.runtime.spirv.check_limits import Limits
+from openinfer.runtime.spirv.check_words import check_words
 from tests.sweeps import FULL
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.oi"))
@@ -228,6 +230,13 @@ def test_levels_resume(name: str, tmp_path: Path) -> None:
     assert optimise([*line, "-o", str(whole)]) == 0
     wanted = whole.read_text().partition("spirv.module")[2]
     assert wanted
+    # Each kernel as words, and as the text of them.
+    files = sorted(dumps.glob("*-llvm/*.spv"))
+    assert len(files) == whole.read_text().count("spirv.module")
+    for file in files:
+        title, _, text = file.with_suffix(".spvasm").read_text().partition("\n")
+        assert title == f"; function {file.stem}, after phase llvm of pipeline vulkan"
+        assert text == print_text(check_words(file.read_bytes()))
     for level in ("linalg", "buffers", "kernels", "threads"):
         (dump,) = dumps.glob(f"*-{level}.mlir")
         line = [str(dump), "--pipeline", "vulkan", "--from", level, "--to", "llvm"]
@@ -245,8 +254,6 @@ def test_edited_words_never_reach_the_driver(vulkan: None, tmp_path: Path) -> No
     for _ in range(40):
         damaged = bytearray(words)
         damaged[draw.randrange(20, len(words))] ^= 1 << draw.randrange(8)
-        from openinfer.runtime.spirv.check_words import check_words
-
         try:
             check_words(bytes(damaged))
         except ArtefactError:
