@@ -218,20 +218,25 @@ class CompiledExecutor(CompiledValues):
     def _run_slowly(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> Results:
         """A run that does not find the first context as it left it: in that one, or beside it."""
         turn, beside, me = self._turn, self._beside, get_ident()
-        if beside is None:
-            with turn.after_others("run"):
-                return self._run_first(unnamed, inputs)
         while True:
             for free in self._taking:
                 if not free:
                     break
                 try:
                     turn.user, turn.what = me, "run"
-                    if self._closed or self._first_is_for(me):
+                    if beside is None or self._closed or self._first_is_for(me):
                         return self._run_first(unnamed, inputs)
                 finally:
-                    turn.leave()
+                    # No call before it: Ctrl-C may come where a function begins.
+                    turn.slot[0] = True
+                    if turn.waiting:
+                        turn.wake()
                 break
+            if beside is None:
+                if turn.user == me:
+                    raise turn.busy("run")
+                turn.pause(turn.slot.__len__)
+                continue
             for context in beside.taking(me):
                 if context is None:
                     break
