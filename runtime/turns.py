@@ -58,12 +58,6 @@ class Turn:
         """For a `with` block that waits until nobody else is inside."""
         return Alone(self, what, wait=True)
 
-    def leave(self) -> None:
-        """Gives the token back."""
-        self.slot[0] = True
-        if self.waiting:
-            self.wake()
-
     def wake(self) -> None:
         """Tells those who wait that something was given back."""
         with self._given_back:
@@ -171,7 +165,11 @@ class Alone:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._turn.leave()
+        # No call before it: Ctrl-C may come where a function begins.
+        turn = self._turn
+        turn.slot[0] = True
+        if turn.waiting:
+            turn.wake()
 
 
 class Turns(Generator[Item, None, None]):

@@ -224,7 +224,7 @@ class CompiledExecutor(CompiledValues):
                     break
                 try:
                     turn.user, turn.what = me, "run"
-                    if beside is None or self._closed or self._first_is_for(me):
+                    if self._closed or self._first_is_for(me):
                         return self._run_first(unnamed, inputs)
                 finally:
                     # No call before it: Ctrl-C may come where a function begins.
