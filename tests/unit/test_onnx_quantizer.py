@@ -35,10 +35,10 @@ class Calibration:
 
 def export(module: Any, given: Any, path: Path, names: list[str], **more: Any) -> None:
     """With PyTorch's older exporter, whose graphs ONNX Runtime's tools know."""
-    of_export = [
+    of_export: list[tuple[type[Warning], str]] = [
         (DeprecationWarning, "You are using the legacy TorchScript-based ONNX export"),
         (DeprecationWarning, "The feature will be removed"),
-        (UserWarning, "Converting a tensor to a Python boolean"),
+        (torch.jit.TracerWarning, "Converting a tensor to a Python boolean"),
         (UserWarning, "Exporting aten::index operator"),
     ]
     with warnings.catch_warnings():
