@@ -11,7 +11,7 @@ from openinfer.compiler.frontend.parse_nodes import SECTION_WORDS
 from openinfer.compiler.language_server import terms
 from openinfer.compiler.language_server.analysis import Analysis
 from openinfer.compiler.language_server.hover import default_text, op_text, setting_doc, signature
-from openinfer.compiler.language_server.reading import DEFINING
+from openinfer.compiler.language_server.operand_reader import DEFINING
 from openinfer.compiler.language_server.symbols import Definition
 from openinfer.dialects import opset
 from openinfer.dialects.opset import SIZE_KINDS, Setting

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     UnrealizedConversionCastOp,
-    f32,
     i1,
 )
 from xdsl.dialects.func import FuncOp
@@ -29,7 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from openinfer.dialects import nn
-from openinfer.dialects.nn.elements import dtype_name, is_packed, memory_type
+from openinfer.dialects.nn.elements import dtype_name, memory_type
 from openinfer.lowering.graph.settings import python_value
 from openinfer.lowering.kernels.builder import LoopBuilder
 from openinfer.lowering.linalg.generic import (
@@ -39,6 +38,14 @@ from openinfer.lowering.linalg.generic import (
     empty,
     generic,
     identity_map,
+)
+from openinfer.lowering.linalg.reduction_parts import (
+    accumulator,
+    combiner,
+    dtype_of,
+    element_count,
+    emit_cast,
+    neutral,
 )
 from openinfer.lowering.linalg.scalar_bodies import emit_body
 from openinfer.lowering.linalg.scalar_emitter import memory_number
@@ -291,15 +298,15 @@ def _reduce(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAVal
     dims = nn.dims_of(source)
     axes = set(op.axes.get_values())
     kept = [d for d in range(len(dims)) if d not in axes]
-    element = _accumulator(kind, nn.element_of(source), result.element_type)
+    element = accumulator(kind, nn.element_of(source), result.element_type)
     partial = nn.tensor_type(element, [dims[d] for d in kept])
     # Of truth values the largest is 1, though a byte holds more.
-    start = _neutral("prod" if (kind, dtype) == ("min", "bool") else kind, element, unsigned)
-    new, initial = fill_ops(start, partial, _dtype_of(element))
+    start = neutral("prod" if (kind, dtype) == ("min", "bool") else kind, element, unsigned)
+    new, initial = fill_ops(start, partial, dtype_of(element))
 
     def combine(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         value = emit_cast(b, args[0], dtype, element)
-        return b.insert(_combiner(kind, element, unsigned)(args[1], value))
+        return b.insert(combiner(kind, element, unsigned)(args[1], value))
 
     rank = len(dims)
     more, made = generic(
@@ -345,7 +352,7 @@ def _finish(
 
     def body(b: LoopBuilder, args: Sequence[SSAValue]) -> SSAValue:
         current = args[0]
-        dtype = _dtype_of(current.type)
+        dtype = dtype_of(current.type)
         if not isinstance(current.type, AnyFloat) and unsigned:
             dtype = f"u{dtype[1:]}"
         if mean and not isinstance(current.type, AnyFloat):
@@ -354,12 +361,16 @@ def _finish(
             else:
                 divide = arith.DivUIOp if unsigned else arith.DivSIOp
                 # The mean of nothing is 0, as its sum is.
-                current = b.insert(divide(current, _count(b, count, size_op, current.type, 1)))
+                current = b.insert(
+                    divide(current, element_count(b, count, size_op, current.type, 1))
+                )
         if mean and isinstance(current.type, AnyFloat) and count.constant == 0:
             # 0 / 0, which drivers that divide by multiplying make 0.
             current = b.constant(math.nan, current.type)
         elif mean and isinstance(current.type, AnyFloat):
-            current = b.insert(arith.DivfOp(current, _count(b, count, size_op, current.type, 0)))
+            current = b.insert(
+                arith.DivfOp(current, element_count(b, count, size_op, current.type, 0))
+            )
         # Sums in a wider integer are as good as sums in their own: both wrap.
         return emit_body(b, "cast", {"saturate": False}, [current], [dtype], out_dtype)
 
@@ -367,90 +378,6 @@ def _finish(
     new, made = generic([value], [identity_map(rank)], target, body)
     lead: list[Operation] = [size_op] if mean and count.constant is None else []
     return [*lead, *new], made.res[0]
-
-
-def _count(
-    b: LoopBuilder, count: Size, size_op: nn.SizeOp, element: Attribute, least: int
-) -> SSAValue:
-    """A number of elements, but not below `least`, in the type of what it divides."""
-    if count.constant is not None:
-        return b.constant(max(count.constant, least), element)
-    number: SSAValue = size_op.value
-    if least:
-        number = b.insert(arith.MaxSIOp(number, b.index(least)))
-    if isinstance(element, AnyFloat):
-        wide = b.insert(arith.IndexCastOp(number, IntegerType(64)))
-        return b.insert(arith.SIToFPOp(wide, element))
-    return b.insert(arith.IndexCastOp(number, element))
-
-
-def _dtype_of(element: Attribute) -> str:
-    return "i8" if element == i1 else dtype_name(element)
-
-
-def emit_cast(b: LoopBuilder, value: SSAValue, dtype: str, element: Attribute) -> SSAValue:
-    """An element of `dtype` in another memory type, as `op cast` does it."""
-    if value.type == element:
-        return value
-    return emit_body(b, "cast", {}, [value], [dtype], _dtype_of(element))
-
-
-def _accumulator(kind: str, source: Attribute, result: Attribute) -> Attribute:
-    """f32 for floats narrower than it, else the wider float; for integers what the result is.
-
-    The integers of a mean come in what they are to be summed in; packed ones are joined in 32 bits.
-    """
-    if isinstance(source, AnyFloat):
-        wide = [t for t in (source, result) if isinstance(t, AnyFloat)]
-        best = max(wide, key=lambda t: t.bitwidth)
-        return best if best.bitwidth >= 32 else f32
-    own = source if kind == "mean" else result
-    return IntegerType(32) if is_packed(own) else own
-
-
-def _neutral(kind: str, element: Attribute, unsigned: bool) -> Attribute:
-    """What a reduction starts from."""
-    if isinstance(element, AnyFloat):
-        number = {"prod": 1.0, "max": -math.inf, "min": math.inf}.get(kind, 0.0)
-        return FloatAttr(number, 64)
-    assert isinstance(element, IntegerType)
-    bits = element.width.data
-    largest = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
-    smallest = 0 if unsigned else -(1 << (bits - 1))
-    number = {"prod": 1, "max": smallest, "min": largest}.get(kind, 0)
-    if number >= 1 << 63:
-        number -= 1 << 64
-    return IntegerAttr(number, IntegerType(64))
-
-
-Combine = Callable[[SSAValue, SSAValue], Operation]
-
-_COMBINE_FLOATS: dict[str, Combine] = {
-    "sum": arith.AddfOp,
-    "mean": arith.AddfOp,
-    "prod": arith.MulfOp,
-    "max": arith.MaximumfOp,
-    "min": arith.MinimumfOp,
-}
-_COMBINE_SIGNED: dict[str, Combine] = {
-    "sum": arith.AddiOp,
-    "mean": arith.AddiOp,
-    "prod": arith.MuliOp,
-    "max": arith.MaxSIOp,
-    "min": arith.MinSIOp,
-}
-_COMBINE_UNSIGNED: dict[str, Combine] = {
-    **_COMBINE_SIGNED,
-    "max": arith.MaxUIOp,
-    "min": arith.MinUIOp,
-}
-
-
-def _combiner(kind: str, element: Attribute, unsigned: bool) -> Combine:
-    """The op that joins two partial results of a reduction."""
-    if isinstance(element, AnyFloat):
-        return _COMBINE_FLOATS[kind]
-    return (_COMBINE_UNSIGNED if unsigned else _COMBINE_SIGNED)[kind]
 
 
 def _extract(low: _Lowering, op: Operation) -> tuple[list[Operation], list[SSAValue]]:

@@ -16,7 +16,7 @@ from textmate import Grammar
 from openinfer.compiler.frontend.parse_nodes import READERS
 from openinfer.compiler.frontend.source import Source
 from openinfer.compiler.language_server import terms
-from openinfer.compiler.language_server.reading import SECTIONS
+from openinfer.compiler.language_server.operand_reader import SECTIONS
 from openinfer.compiler.language_server.words import Words
 from openinfer.compiler.tools.openinfer import COMMANDS
 from openinfer.dialects import opset

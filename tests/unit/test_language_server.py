@@ -13,8 +13,8 @@ from openinfer.compiler.language_server import navigation, terms
 from openinfer.compiler.language_server.analysis import Analysis, Setup
 from openinfer.compiler.language_server.completion import complete
 from openinfer.compiler.language_server.hover import hover
+from openinfer.compiler.language_server.operand_reader import SECTIONS
 from openinfer.compiler.language_server.positions import Positions
-from openinfer.compiler.language_server.reading import SECTIONS
 from openinfer.compiler.language_server.words import Words
 from openinfer.dialects import opset
 from openinfer.lowering.program.check_declarations import ATTRIBUTES
