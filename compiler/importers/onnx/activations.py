@@ -77,7 +77,8 @@ def hard_sigmoid(node: Node) -> Result:
 
 def hard_sigmoid_of(node: Node, x: Value, alpha: float, beta: float) -> Value:
     g = node.g
-    return g.op("clamp", g.op("add", g.op("mul", x, alpha), beta), min=0.0, max=1.0)
+    # As a relu, which keeps NaN.
+    return g.op("relu", g.op("add", g.op("mul", x, alpha), beta), clamp_max=1.0)
 
 
 @operator("HardSwish")
