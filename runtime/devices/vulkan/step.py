@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from openinfer.runtime.devices.cpu.native_call import native_reader
 from openinfer.runtime.devices.vulkan.commands import CommandPool, Copy, Dispatch, Recording
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
@@ -545,8 +546,10 @@ def _kept() -> Any:
 
 
 def submit_address() -> int:
-    """The address of the function that steps call to have their record read."""
+    """The address of the function that steps call to have their record read.
+
+    A signal may raise where `_submit` begins, or ends. ctypes would lose that, and tell the step anything.
+    """
+    take = native_reader(_submit) or ctypes.cast(_kept(), ctypes.c_void_p).value or 0
     code = native_code()
-    if code is not None:
-        return code.left_to(_kept())
-    return ctypes.cast(_kept(), ctypes.c_void_p).value or 0
+    return take if code is None else code.left_to(take)
