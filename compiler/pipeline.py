@@ -70,7 +70,7 @@ VERIFY_EMITTED = False
 
 _BELOW_KERNELS = (
     "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes nn.dot_words "
-    "nn.look_up_bytes"
+    "nn.look_up_bytes nn.subview"
 )
 """Ops of ours that schedules build, and the program's interface: they end in `convert-to-llvm`."""
 
@@ -162,6 +162,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "prepare-constants", "constants are weights before anything may overwrite them"
                 ),
                 faster("write-states", "a buffer that a state takes is no buffer of its own"),
+                faster("tile-batch", "whole chains are there; before buffers are one another's"),
                 faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step(
@@ -248,7 +249,11 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
 
 def _null(phase: Phase) -> Phase:
     """The same phase for the device `null`: what is the CPU's alone goes, and device kernels are recorded."""
-    steps = [step for step in phase.steps if step.name not in ("stream-weights", "share-loops")]
+    steps = [
+        step
+        for step in phase.steps
+        if step.name not in ("stream-weights", "tile-batch", "share-loops")
+    ]
     if phase.name == "kernels":
         steps[:0] = [
             Step("record-calls", "the rest of the step is the host's; kernels are not lowered"),
@@ -264,7 +269,7 @@ PIPELINES["null"] = tuple(map(_null, PIPELINES["cpu"]))
 
 def _vulkan(phase: Phase) -> Phase:
     """The same phase for Vulkan: from `buffers` on, kernels of the device have a way of their own."""
-    without = ("stream-weights", "share-loops")
+    without = ("stream-weights", "tile-batch", "share-loops")
     steps = [step for step in phase.steps if step.name not in without]
     more = {"kernels": "gpu", "threads": "gpu", "llvm": "spirv"}.get(phase.name)
     if phase.name == "kernels":

@@ -79,6 +79,7 @@ PASSES: dict[str, str] = {
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "choose-layouts": "openinfer.lowering.linalg.choose_layouts:ChooseLayouts",
     "stream-weights": "openinfer.lowering.cpu.stream_weights:StreamWeights",
+    "tile-batch": "openinfer.lowering.cpu.tile_batch:TileBatch",
     "choose-places": "openinfer.lowering.linalg.choose_places:ChoosePlaces",
     # buffers
     "clear-tails": "openinfer.lowering.cpu.schedules.clear_tails:ClearTails",

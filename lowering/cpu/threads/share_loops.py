@@ -146,6 +146,7 @@ def _shareable(step: FuncOp) -> bool:
         memref.CopyOp,
         memref.CollapseShapeOp,
         memref.ExpandShapeOp,
+        nn.SubviewOp,
         nn.StampOp,
     )
     ops = operations_of(step)
