@@ -19,7 +19,7 @@ def leaky_relu(node: Node) -> Result:
 @operator("ThresholdedRelu")
 def thresholded_relu(node: Node) -> Result:
     g, x = node.g, node.x()
-    return g.op("where", g.op("gt", x, node.float("alpha", 1.0)), x, g.op("mul", x, 0.0))
+    return g.op("where", g.op("gt", x, node.float("alpha", 1.0)), x, 0.0)
 
 
 @operator("PRelu")
@@ -106,7 +106,7 @@ def shrink(node: Node) -> Result:
 
 def _shrunk(node: Node, x: Value, bias: float, lambd: float) -> Value:
     g = node.g
-    above = g.op("where", g.op("gt", x, lambd), g.op("sub", x, bias), g.op("mul", x, 0.0))
+    above = g.op("where", g.op("gt", x, lambd), g.op("sub", x, bias), 0.0)
     return g.op("where", g.op("lt", x, -lambd), g.op("add", x, bias), above)
 
 
