@@ -17,7 +17,7 @@ from vulkan_library import Library
 
 import openinfer as oi
 from openinfer.lowering.vulkan import lower_dispatches
-from openinfer.runtime.devices.vulkan import step
+from openinfer.runtime.devices.vulkan import hand_over, step
 from openinfer.runtime.devices.vulkan.commands import CommandPool
 from openinfer.runtime.devices.vulkan.known_steps import KnownSteps
 from openinfer.runtime.devices.vulkan.logical import Allocation, logical_device
@@ -25,7 +25,7 @@ from openinfer.runtime.devices.vulkan.memory import FOR_HOST
 from openinfer.runtime.devices.vulkan.native import SUBMIT, address, native_code
 from openinfer.runtime.devices.vulkan.pieces import Asked, read_piece
 from openinfer.runtime.devices.vulkan.record import HEAD, KNOWN, USED, empty_record
-from openinfer.runtime.devices.vulkan.step import DeviceStep, submit_address
+from openinfer.runtime.devices.vulkan.step import DeviceStep
 from openinfer.runtime.errors import OpenInferError
 
 CHAIN = """
@@ -233,7 +233,7 @@ def test_ctrl_c_comes_behind_the_step(asked: list[int], everything_on_vulkan: No
 @pytest.mark.parametrize("event", ["call", "return"])
 @pytest.mark.parametrize(
     "function",
-    [step._submit, DeviceStep.drain_safely],  # pyright: ignore[reportPrivateUsage]
+    [hand_over._submit, DeviceStep.drain_safely],  # pyright: ignore[reportPrivateUsage]
 )
 def test_ctrl_c_where_python_is_asked(
     vulkan: None,
@@ -338,7 +338,7 @@ class Machine:
 @pytest.fixture
 def machine(native_library: Library) -> Any:
     yield (found := Machine(native_library))
-    submit_address()
+    hand_over.submit_address()
     del found
 
 
