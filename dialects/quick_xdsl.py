@@ -50,7 +50,13 @@ def _define_quickly() -> None:
     from openinfer.dialects.late_syntax import op_definition
 
     irdl.irdl_op_definition = op_definition
-    # An operand that may be any float is compared with twenty types, in each op anew.
-    irdl.AnyOf.get = staticmethod(cache(irdl.AnyOf.get))
     attributes: Any = import_module("xdsl.irdl.attributes")
-    attributes.irdl_to_attr_constraint = cache(attributes.irdl_to_attr_constraint)
+    made = cache(attributes.irdl_to_attr_constraint)
+
+    def constraint(irdl: Any, *, allow_type_var: bool = False) -> Any:
+        if isinstance(irdl, attributes.AttrConstraint):
+            return irdl
+        return made(irdl, allow_type_var=allow_type_var)
+
+    # An operand of any float type is checked against twenty, which are compared with each other for each op.
+    attributes.irdl_to_attr_constraint = constraint

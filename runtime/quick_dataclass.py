@@ -69,7 +69,7 @@ def _made(cls: Any, options: Mapping[str, bool]) -> Any:
     if equal:
         if explicit_hash is dataclasses.MISSING or (explicit_hash is None and "__eq__" in own):
             hashed = [n for n, f in fields.items() if (f.compare if f.hash is None else f.hash)]
-            cls.__hash__ = _hash(_key(hashed)) if frozen else None
+            cls.__hash__ = _hash(hashed) if frozen else None
         methods["__eq__"] = _eq(_key([name for name, field in fields.items() if field.compare]))
     if frozen:
         methods["__setattr__"], methods["__delattr__"] = _frozen(cls, fields)
@@ -191,9 +191,18 @@ def _eq(key: Callable[[Any], object]) -> Callable[[Any, Any], Any]:
     return __eq__
 
 
-def _hash(key: Callable[[Any], object]) -> Callable[[Any], int]:
+def _hash(names: list[str]) -> Callable[[Any], int]:
+    key = _key(names)
+
     def __hash__(self: Any) -> int:
         return hash(key(self))
+
+    if len(names) == 1:
+        # One call less for the many classes with one field.
+        one = attrgetter(names[0])
+
+        def __hash__(self: Any) -> int:
+            return hash((one(self),))
 
     return __hash__
 
