@@ -119,6 +119,7 @@ PASSES: dict[str, str] = {
     "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",
     "expand-packed": "openinfer.lowering.vulkan.expand_packed:ExpandPacked",
     "expand-narrow-floats": "openinfer.lowering.vulkan.expand_narrow_floats:ExpandNarrowFloats",
+    "partition-kernels": "openinfer.lowering.cpu.partition_kernels:PartitionKernels",
     "split-kernels": "openinfer.lowering.cpu.threads.split_kernels:SplitKernels",
     "expand-f8": "openinfer.lowering.cpu.expand_f8:ExpandF8",
     "expand-math": "openinfer.lowering.kernels.expand_math:ExpandMath",
