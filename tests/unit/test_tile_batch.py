@@ -162,7 +162,7 @@ def test_a_trace_shows_each_image(both: Both):
             executor.clear_trace()
             executor.run(**_inputs(batch))
             counts.append(sum(event.kernel.startswith("conv_") for event in executor.trace()))
-    # Two rounds of a loop with two convolutions go image by image; the first and the last hand on nothing.
+    # Two convolutions in each of two rounds go image by image; the first and the last hand on nothing.
     assert counts == [6, 2 + 3 * 4]
 
 
