@@ -64,7 +64,24 @@ block entry {
     return h, mean;
 }
 """
-SIZE_PROGRAM = PROGRAM.replace("f32[B, 3", "f32[4, 3").replace("f32[B, 8", "f32[4, 8")
+MIXING = """
+dynamic { x: f32[B, 8, 16, 16]; }
+constant { W: f32[8, 8, 3, 3] @ref("far"); }
+block entry {
+    h = op conv2d(x, W, padding=1);
+    h = op relu(h);
+    middle = op mean_axis(h, axes=[0]);
+    c = op sub(h, middle);
+    c = op conv2d(c, W, padding=1);
+    turned = op reshape(c, shape=[8, B, 16, 16]);
+    turned = op tanh(turned);
+    c = op add(c, reshape(turned, shape=[B, 8, 16, 16]));
+    last = op conv2d(c, W, padding=1);
+    last = op conv2d(relu(last), W, padding=1);
+    return middle, last;
+}
+"""
+"""A mean over images, and a tensor whose first dimension is no longer that of images, between chains."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,27 @@ def test_against_the_simulator(both: Both):
     found = both.tiled.make_executor(1).run(**inputs)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("batch", ["B", "4"])
+def test_what_mixes_images_stays_between(both: Both, batch: str):
+    text = MIXING.replace("[B", f"[{batch}").replace(" B,", f" {batch},")
+    x = np.random.default_rng(1).standard_normal((4, 8, 16, 16), np.float32)
+    expected = oi.Simulator(text, both.model).make_executor().run(x=x)
+    found = oi.compile(text, both.model, target=host_target().name).make_executor(2).run(x=x)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_a_trace_shows_each_image(both: Both):
+    counts: list[int] = []
+    with both.tiled.make_executor(1, trace=True) as executor:
+        for batch in (1, 3):
+            executor.clear_trace()
+            executor.run(**_inputs(batch))
+            counts.append(sum(event.kernel.startswith("conv_") for event in executor.trace()))
+    # Two convolutions in each of two rounds go image by image; the first and the last hand on nothing.
+    assert counts == [6, 2 + 3 * 4]
 
 
 def _arena(manifest: Manifest, batch: int) -> int:
