@@ -103,7 +103,7 @@ def not_a_text(path: object, error: UnicodeDecodeError) -> InputError:
     )
 
 
-def require_compiler() -> None:
+def check_compiler() -> None:
     """Raises UnsupportedError OI0734 where xDSL, which the compiler is written in, is missing."""
     if find_spec("xdsl") is None:
         raise UnsupportedError(
@@ -111,3 +111,11 @@ def require_compiler() -> None:
             "compiling and simulating need the library `xdsl`, which is not installed",
             hint="run `pip install xdsl==0.74.0`, or load a program that Program.save wrote",
         )
+
+
+def require_compiler() -> None:
+    """Imports xDSL. Raises UnsupportedError OI0734 where it is missing."""
+    check_compiler()
+    from openinfer.dialects.quick_xdsl import import_xdsl
+
+    import_xdsl()

@@ -10,11 +10,12 @@ equality and hashes. Options that need more (`order`, `slots`, `kw_only`, …) g
 from __future__ import annotations
 
 import dataclasses
+from abc import update_abstractmethods
 from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -27,8 +28,10 @@ else:
         return _made(cls, options)
 
 
+_library_dataclass: Any = dataclasses.dataclass
+"""Taken here, since `dialects/quick_xdsl.py` has others take this module's."""
 _Fields = dict[str, "dataclasses.Field[Any]"]
-_OWN = {"frozen", "eq", "repr"}
+_OWN = {"init", "frozen", "eq", "repr"}
 """Options that are understood here."""
 _FIELD: Any = getattr(dataclasses, "_FIELD", None)
 """What a field is marked as that is no class variable."""
@@ -36,13 +39,14 @@ _FIELD: Any = getattr(dataclasses, "_FIELD", None)
 
 def _made(cls: Any, options: Mapping[str, bool]) -> Any:
     added = _added_fields(cls) if options.keys() <= _OWN and _FIELD is not None else None
-    if added is None:
-        return dataclasses.dataclass(**options)(cls)
     fields: _Fields = {}
     for base in cls.__mro__[-1:0:-1]:
         fields.update(getattr(base, "__dataclass_fields__", {}))
+    if added is None or any(field.kw_only is True for field in fields.values()):
+        return _library_dataclass(**options)(cls)
     fields.update(added)
     frozen, equal = options.get("frozen", False), options.get("eq", True)
+    made, shown = options.get("init", True), options.get("repr", True)
     own = cls.__dict__
     for name, field in added.items():
         if isinstance(own.get(name), dataclasses.Field):
@@ -53,34 +57,37 @@ def _made(cls: Any, options: Mapping[str, bool]) -> Any:
     cls.__dataclass_fields__ = fields
     # Of a base that the standard library made, class variables are there, too.
     fields = {name: field for name, field in fields.items() if _is_field(field)}
-    cls.__dataclass_params__ = _parameters(frozen, equal, options.get("repr", True))
+    cls.__dataclass_params__ = _parameters(made, frozen, equal, shown)
     methods: dict[str, Any] = {
-        "__match_args__": tuple(name for name, field in fields.items() if field.init),
-        "__init__": _init_later(cls, fields),
+        "__match_args__": tuple(name for name, field in fields.items() if field.init)
     }
-    if options.get("repr", True):
+    if made:
+        methods["__init__"] = _init_later(cls, fields)
+    if shown:
         methods["__repr__"] = _repr([name for name, field in fields.items() if field.repr])
     explicit_hash = own.get("__hash__", dataclasses.MISSING)
     if equal:
         if explicit_hash is dataclasses.MISSING or (explicit_hash is None and "__eq__" in own):
             hashed = [n for n, f in fields.items() if (f.compare if f.hash is None else f.hash)]
-            cls.__hash__ = _hash(_key(hashed)) if frozen else None
+            cls.__hash__ = _hash(hashed) if frozen else None
         methods["__eq__"] = _eq(_key([name for name, field in fields.items() if field.compare]))
     if frozen:
         methods["__setattr__"], methods["__delattr__"] = _frozen(cls, fields)
     for name, method in methods.items():
         if name not in own:
             setattr(cls, name, method)
-    return cls
+    return update_abstractmethods(cls)
 
 
 def _added_fields(cls: Any) -> _Fields | None:
     """The fields that a class itself declares; None where the standard library has to look at them."""
     fields: _Fields = {}
     for name, kind in cls.__annotations__.items():
-        if not isinstance(kind, str) or "InitVar" in kind or "KW_ONLY" in kind:
+        if _is_special(kind):
             return None
-        if kind.startswith(("ClassVar", "typing.ClassVar")):
+        if _is_class_variable(kind):
+            if isinstance(cls.__dict__.get(name), dataclasses.Field):
+                return None
             continue
         default: Any = getattr(cls, name, dataclasses.MISSING)
         field = default
@@ -96,14 +103,30 @@ def _added_fields(cls: Any) -> _Fields | None:
     return fields
 
 
+def _is_special(kind: object) -> bool:
+    """Whether the annotation is no plain field's: that of an argument alone, or the mark before keywords."""
+    if isinstance(kind, str):
+        return "InitVar" in kind or "KW_ONLY" in kind
+    special = kind is dataclasses.KW_ONLY or kind is dataclasses.InitVar
+    return special or isinstance(kind, dataclasses.InitVar)
+
+
+def _is_class_variable(kind: object) -> bool:
+    if isinstance(kind, str):
+        return kind.startswith(("ClassVar", "typing.ClassVar"))
+    return kind is ClassVar or get_origin(kind) is ClassVar
+
+
 def _is_field(field: Any) -> bool:
     return field._field_type is _FIELD
 
 
 @cache
-def _parameters(frozen: bool, equal: bool, shown: bool) -> Any:
+def _parameters(made: bool, frozen: bool, equal: bool, shown: bool) -> Any:
     """What the standard library notes of such a class, for those that inherit from it."""
-    kind: Any = dataclasses.dataclass(frozen=frozen, eq=equal, repr=shown)(type("Sample", (), {}))
+    kind: Any = _library_dataclass(init=made, frozen=frozen, eq=equal, repr=shown)(
+        type("Sample", (), {})
+    )
     return kind.__dataclass_params__
 
 
@@ -168,9 +191,18 @@ def _eq(key: Callable[[Any], object]) -> Callable[[Any, Any], Any]:
     return __eq__
 
 
-def _hash(key: Callable[[Any], object]) -> Callable[[Any], int]:
+def _hash(names: list[str]) -> Callable[[Any], int]:
+    key = _key(names)
+
     def __hash__(self: Any) -> int:
         return hash(key(self))
+
+    if len(names) == 1:
+        # One call less for the many classes with one field.
+        one = attrgetter(names[0])
+
+        def __hash__(self: Any) -> int:
+            return hash((one(self),))
 
     return __hash__
 

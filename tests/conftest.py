@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from openinfer.dialects.quick_xdsl import import_xdsl
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Last: the checkout's folders are packages of openinfer and imported as such.
 sys.path.append(str(REPOSITORY))
+# Before a test imports a part of it: its classes are those that a compilation has.
+import_xdsl()
 
 
 ASKS_THE_HOST = "cpu_identity host_can_run host_target named_target skip_unless_it_runs".split()

@@ -39,10 +39,10 @@ def device_reports() -> list[DeviceReport]:
 
 
 def _simulator() -> DeviceReport:
-    from openinfer.compiler.arguments import require_compiler
+    from openinfer.compiler.arguments import check_compiler
 
     try:
-        require_compiler()
+        check_compiler()
     except UnsupportedError as error:
         return DeviceReport(SIMULATOR, f"{error.message}: {error.hint}")
     return DeviceReport(SIMULATOR, facts={"kind": "NumPy, the reference semantics"})

@@ -1,0 +1,73 @@
+"""Imports xDSL so that its classes are made in half of the time.
+
+xDSL makes three hundred data classes and reads the syntax of a hundred ops when it is imported: a tenth of
+the time that a small program takes to compile. Here they are made as those of this project are, by
+`runtime/quick_dataclass.py` and `late_syntax.py`; who uses them sees no difference. Where somebody has
+imported xDSL before, its classes stay as they are: nothing but time depends on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from openinfer.runtime import quick_dataclass
+
+_CORE = (
+    "xdsl.dialects.builtin",
+    "xdsl.irdl.declarative_assembly_format",
+    "xdsl.dialects.utils",
+    "xdsl.parser",
+    "xdsl.printer",
+    "xdsl.pattern_rewriter",
+    "xdsl.passes",
+)
+"""What has data classes of its own, in the order of who imports whom. In dialects only attributes are such
+classes, made by a decorator that is imported here."""
+
+
+def import_xdsl() -> None:
+    """Imports what every compilation needs of xDSL. Raises ImportError where it is not installed."""
+    if "xdsl.ir" in sys.modules:
+        return
+    library: Any = dataclasses
+    standard = library.dataclass
+    library.dataclass = quick_dataclass.dataclass
+    try:
+        _define_quickly()
+        for name in _CORE:
+            import_module(name)
+    finally:
+        library.dataclass = standard
+
+
+def _define_quickly() -> None:
+    """Has dialects that are imported from now on read syntax late, and make each constraint once."""
+    irdl: Any = import_module("xdsl.irdl")
+    from openinfer.dialects.late_syntax import op_definition
+
+    standard = irdl.irdl_op_definition
+
+    def definition(cls: Any) -> Any:
+        # Ops of others are made as ever: mistakes in their syntax are found at once.
+        return (op_definition if cls.__module__.startswith("xdsl.") else standard)(cls)
+
+    irdl.irdl_op_definition = definition
+    attributes: Any = import_module("xdsl.irdl.attributes")
+    original = attributes.irdl_to_attr_constraint
+    made = cache(original)
+
+    def constraint(irdl: Any, *, allow_type_var: bool = False) -> Any:
+        if isinstance(irdl, attributes.AttrConstraint):
+            return irdl
+        try:
+            hash(irdl)
+        except TypeError:
+            return original(irdl, allow_type_var=allow_type_var)
+        return made(irdl, allow_type_var=allow_type_var)
+
+    # An operand of any float type is checked against twenty, which are compared with each other for each op.
+    attributes.irdl_to_attr_constraint = constraint
