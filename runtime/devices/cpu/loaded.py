@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -89,11 +89,10 @@ class CpuProgram(LoadedProgram):
             self.lead = _Lead(self._library.address(PREFIX + "lead"))
             self.worker = _Worker(self._library.address(PREFIX + "worker"))
         self._prepare = {name: _Entry(self._library.address(PREFIX + name)) for name in prepares}
-        self._moves: list[Callable[[], None]] = []
+        self._moves: list[Move] = []
         """What is left to do for weights that are copied or laid out."""
         self.weights = [self._weight(row) for row in manifest.weights]
-        moved = [row for row in manifest.weights if row.prepare is not None or len(row.sources) > 1]
-        do_all(self._moves, sum(row.held for row in moved))
+        do_all(self._moves)
         self._moves.clear()
         self.guard = self.package.guard() if self.mapped_bytes and self.package else None
 
@@ -172,7 +171,7 @@ class CpuProgram(LoadedProgram):
             if not source:
                 continue
             target = packed[number * each : (number + 1) * each]
-            self._moves.append(partial(self._move, row, source, dtype, target))
+            self._moves.append(Move(each, partial(self._move, row, source, dtype, target)))
         return packed
 
     def _move(self, row: WeightRow, source: str, dtype: DType, target: AnyArray) -> None:
@@ -201,15 +200,25 @@ def _is_finite(values: AnyArray) -> bool:
     return bool((values.view(np.uint16) & 0x7C00 != 0x7C00).all())
 
 
-def do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:
-    """Moves weights that become so many bytes, on all processors where that pays: native code, and NumPy's,
-    lets other threads run."""
+class Move(NamedTuple):
+    """A weight, or a member of one, that is copied to its place or laid out there."""
+
+    nbytes: int
+    """What it becomes."""
+    do: Callable[[], None]
+
+
+def do_all(moves: Sequence[Move]) -> None:
+    """Moves weights, on all processors where that pays: native code, and NumPy's, lets other threads run.
+
+    The largest come first: one that began last would be left to a single thread.
+    """
     workers = min(len(moves), available_cpus())
-    if workers < 2 or nbytes < WORTH_THREADS:
+    if workers < 2 or sum(move.nbytes for move in moves) < WORTH_THREADS:
         for move in moves:
-            move()
+            move.do()
         return
-    waiting = deque(moves)
+    waiting = deque(sorted(moves, key=lambda move: -move.nbytes))
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -219,7 +228,7 @@ def do_all(moves: Sequence[Callable[[], None]], nbytes: int) -> None:
             except IndexError:  # Another thread was first.
                 return
             try:
-                move()
+                move.do()
             except BaseException as error:
                 failures.append(error)
 
