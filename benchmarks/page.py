@@ -76,11 +76,15 @@ REPRODUCE = """\
     openinfer bench --json benchmarks/results.json --ablate --page
     openinfer bench --target avx2 --json benchmarks/results-avx2.json --page
     openinfer bench --no-start --json benchmarks/results-cpu-NAME.json --page    # on another processor
+    openinfer bench --again --workload W8,W9 --peers onnxruntime,openvino,torch,torch-compile,aot \\
+        --rounds 4 --json benchmarks/results-cpu-NAME.json --page    # some rows of it anew
 
 The first command measures everything on 1 and 2 threads, the ablation too, and writes this page: half an
 hour, on a machine that does nothing else. It notes each row in the file as soon as it is done, and goes
-on there with `--resume`. The first run also builds what some peers compile ahead of time, and keeps it
-(`--prepare` does only that; AOTInductor takes half a minute for each row and number of threads).
+on there with `--resume`. `--again` measures the chosen rows of a file anew and notes their commit. The
+first run also builds what some peers compile ahead of time, and keeps it (`--prepare` does only that;
+AOTInductor takes half a minute for each row and number of threads, and so does torch.compile, which
+races in a row or two of each group where nobody names it).
 `--workload W4,minilm-128` and `--peers` choose, `--quick` shows within minutes that everything works,
 `--plot FILE.png` draws the shares of the limit; `python -m benchmarks.page` writes the page from the
 file as it is, `python -m benchmarks.kernels` measures single kernels. The workloads are in
@@ -125,7 +129,9 @@ def _parts(
     data: Mapping[str, Any], held: Mapping[str, Any] | None, others: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     if others:
-        yield from processor_page.overview([data, *((held,) if held is not None else ()), *others])
+        measured = [data, *((held,) if held is not None else ()), *others]
+        yield from processor_page.overview(measured)
+        yield from processor_page.tuned(measured)
     counts = sorted({row["threads"] for row in data["rows"]})
     for threads in counts:
         yield from _threads(data, threads)
@@ -281,6 +287,7 @@ def _machine(data: Mapping[str, Any]) -> Iterator[str]:
         f"- {where['date']}, commit {where['commit'] or 'unknown'}, {data['rounds']} rounds of "
         f"{data['slice']:g} s for each runtime",
         f"- {versions}",
+        *(f"- {text}" for text in tables.other_commits(data["rows"])),
     ]
     yield "\n".join(lines)
     rates = tables.rates(data["rows"], caches)

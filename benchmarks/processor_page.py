@@ -15,6 +15,7 @@ from benchmarks import tables
 from benchmarks.peers import OURS, PEERS
 from benchmarks.tables import Table, duration, markdown, threads_words
 from benchmarks.workloads import WORKLOADS
+from openinfer.runtime.microarchitecture import DEFAULT, MEASURED
 
 RESULTS = Path(__file__).resolve().parent
 STEM = "results-cpu-"
@@ -136,10 +137,39 @@ def sections(measured: Sequence[Data]) -> Iterator[str]:
 def _where(data: Data) -> str:
     where, caches = data["environment"], data["environment"]["caches"]
     versions = ", ".join(f"{name} {value}" for name, value in where["versions"].items())
+    other = "".join(f"; {text}" for text in tables.other_commits(data["rows"]))
     note = f" {where['note']}" if where.get("note") else ""
     return (
         f"{', '.join(where['flags'])}; {where['cpus']} CPUs, L2 {caches['l2'] >> 10} KiB each, "
         f"L3 {caches['l3'] >> 20} MiB; {where['system']}; openinfer compiles for `{where['target']}`; "
-        f"{versions}; commit {where['commit'] or 'unknown'}, {where['date']}; {data['rounds']} rounds of "
-        f"{data['slice']:g} s.{note}"
+        f"{versions}; commit {where['commit'] or 'unknown'}, {where['date']}{other}; "
+        f"{data['rounds']} rounds of {data['slice']:g} s.{note}"
     )
+
+
+def tuned(measured: Sequence[Data]) -> Iterator[str]:
+    """What `openinfer tune --machine` found, on the processors of the table and of the files."""
+    yield "## What `openinfer tune --machine` found"
+    yield (
+        "Numbers that schedules choose by ([compiler.md](compiler.md#numbers-of-a-processor)), as they "
+        "stand in `runtime/microarchitecture.py`. A number is there only where it was quicker than the "
+        "default each time; every candidate with its times is in "
+        "[performance-log.md](performance-log.md#what-openinfer-tune---machine-found)."
+    )
+    yield "\n".join([*_found(), *_not_tuned(measured)])
+
+
+def _found() -> Iterator[str]:
+    for name, row in MEASURED.items():
+        title, numbers = NAMES.get(name, name), row.numbers.numbers
+        for number, value in numbers.items():
+            default = getattr(DEFAULT, number)
+            yield f"- {title}: `{number}` {value} instead of {default} ({row.measured[number]})"
+        which = "the other numbers are" if numbers else "all numbers are"
+        yield f"- {title}: {which} the defaults ({row.measured['']})"
+
+
+def _not_tuned(measured: Sequence[Data]) -> Iterator[str]:
+    for data in measured:
+        if data["environment"].get("microarchitecture") not in MEASURED:
+            yield f"- {processor(data)}: not measured, so it has the defaults"

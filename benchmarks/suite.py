@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--ablate compiles for this processor", "leave --target out")
     if args.page and choices.target not in (HOST, *target_page.TITLES):
         raise UsageError(f"the page has no part for {choices.target}", "leave --page out")
-    data = _begin(args, choices)
+    data, own = _begin(args, choices)
     folder = bench_folder(args.folder)
     status = 0
     with scratch_folder() as scratch:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             device, fallback = choices.device, choices.fallback
             with Pool(folder, scratch, threads, choices.target, device, fallback=fallback) as pool:
                 for row in _races(args, choices, data, pool):
-                    data["rows"].append(row | {"target": data["environment"]["target"]})
+                    _keep(data, row | {"target": data["environment"]["target"]} | own)
                     _write(args.json, data)
         if args.prepare:
             return 0
@@ -86,7 +86,7 @@ def _races(
     args: argparse.Namespace, choices: Choices, data: dict[str, Any], pool: Pool
 ) -> Iterator[dict[str, Any]]:
     """The rows that are not there yet, one by one; what fails on our side is noted in `failed`."""
-    done = {(row["name"], row["threads"]) for row in data["rows"]}
+    done = set() if args.again else {(row["name"], row["threads"]) for row in data["rows"]}
     for workload in choices.workloads:
         if (workload.name, pool.threads) in done:
             continue
@@ -112,8 +112,9 @@ def _races(
         yield row
 
 
-def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
-    """An empty result, or with `--resume` what the file holds, when it is of the same setting."""
+def _begin(args: argparse.Namespace, choices: Choices) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An empty result, or with `--resume` and `--again` what the file holds, when it is of the same
+    setting; and what its new rows say of themselves: commit and date where the file has others."""
     peers = sorted({peer for row in choices.workloads for peer in choices.peers_of(row)})
     data: dict[str, Any] = {
         "environment": describe(peers, choices.target),
@@ -125,12 +126,13 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
         "rows": [],
         "failed": {},
     }
-    if not args.resume:
-        return data
+    option = "--again" if args.again else "--resume"
+    if not (args.resume or args.again):
+        return data, {}
     if args.json is None:
-        raise UsageError("--resume goes on with the file of --json", "name it: --json FILE")
+        raise UsageError(f"{option} goes on with the file of --json", "name it: --json FILE")
     if not args.json.exists():
-        return data
+        return data, {}
     old = json.loads(args.json.read_text(encoding="utf-8"))
     same = ("rounds", "slice", "held", "device")
     fixed = ("cpu", "flags", "target")
@@ -141,12 +143,26 @@ def _begin(args: argparse.Namespace, choices: Choices) -> dict[str, Any]:
     if differing:
         raise UsageError(
             f"{args.json} was measured with another {', another '.join(differing)}",
-            "measure anew without --resume, or write to another file",
+            f"measure anew without {option}, or write to another file",
         )
     versions = old["environment"]["versions"] | data["environment"]["versions"]
-    old["environment"] = data["environment"] | {"versions": versions}
+    now, then = data["environment"], old["environment"]
+    # The file keeps its own; rows of another commit say which.
+    kept = {key: then[key] for key in ("commit", "date", "note") if key in then}
+    old["environment"] = now | {"versions": versions} | kept
     old["absent"] = data["absent"]
-    return old
+    own = {key: now[key] for key in ("commit", "date")}
+    return old, {} if own.items() <= kept.items() else own
+
+
+def _keep(data: dict[str, Any], row: dict[str, Any]) -> None:
+    """Puts a row where the file has an older one, else at its end."""
+    key = (row["name"], row["threads"])
+    for place, old in enumerate(data["rows"]):
+        if (old["name"], old["threads"]) == key:
+            data["rows"][place] = row
+            return
+    data["rows"].append(row)
 
 
 def _write(path: Path | None, data: dict[str, Any]) -> None:

@@ -204,6 +204,25 @@ def _time(cell: Mapping[str, Any]) -> str:
     return f"{duration(cell['seconds'])} refused" if cell["refused"] else duration(cell["seconds"])
 
 
+def other_commits(rows: Sequence[Row]) -> Iterator[str]:
+    """One sentence for each commit that some rows name: a file that was measured at another one."""
+    counts: dict[str, set[int]] = {}
+    found: dict[tuple[str, str], dict[str, set[int]]] = {}
+    for row in rows:
+        counts.setdefault(row["name"], set()).add(row["threads"])
+        if "commit" in row:
+            names = found.setdefault((row["commit"], row["date"]), {})
+            names.setdefault(row["name"], set()).add(row["threads"])
+    for (commit, date), names in found.items():
+        told = [
+            name
+            if threads == counts[name]
+            else f"{name} on {' and '.join(map(threads_words, sorted(threads)))}"
+            for name, threads in names.items()
+        ]
+        yield f"{', '.join(told)}: commit {commit or 'unknown'}, {date}"
+
+
 def absences(rows: Sequence[Row]) -> Iterator[str]:
     """One sentence for each reason that a peer is missing in rows."""
     found: dict[tuple[str, str], list[str]] = {}

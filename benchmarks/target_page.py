@@ -14,6 +14,7 @@ TITLES = {"avx2": "AVX2"}
 def section(data: Mapping[str, Any]) -> Iterator[str]:
     """Heading, what was held to the target and how, and a table for each number of threads."""
     where, target = data["environment"], data["held"]
+    other = "".join(f"; {text}" for text in tables.other_commits(data["rows"]))
     yield f"## {TITLES[target]}"
     yield (
         f"The same processor, held to an older instruction set: `openinfer bench --target {target}`. "
@@ -22,8 +23,8 @@ def section(data: Mapping[str, Any]) -> Iterator[str]:
         "NumPy's OpenBLAS are told to use no more than AVX2; llama.cpp's build has no more. OpenVINO "
         "leaves products without anything behind them to MLAS, which cannot be told: a clip that "
         "changes nothing, behind such products, keeps them with oneDNN, and where one is left OpenVINO "
-        f"has no part. Commit {where['commit'] or 'unknown'}, {where['date']}, {data['rounds']} rounds "
-        f"of {data['slice']:g} s."
+        f"has no part. Commit {where['commit'] or 'unknown'}, {where['date']}{other}, "
+        f"{data['rounds']} rounds of {data['slice']:g} s."
     )
     for threads in sorted({row["threads"] for row in data["rows"]}):
         rows = [row for row in data["rows"] if row["threads"] == threads]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from openinfer.compiler import pipeline, registry
 from openinfer.compiler.arguments import check_precision
-from openinfer.compiler.backends import Finish, backend_of
+from openinfer.compiler.backends import Finish, HelperError, backend_of
 from openinfer.compiler.collector import no_collection, settle
 from openinfer.compiler.timings import current_timings
 from openinfer.lowering.options import PipelineOptions
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+    from openinfer.compiler.pipeline import Division
     from openinfer.runtime.manifest import Manifest
     from openinfer.runtime.packages.base import Package
 
@@ -43,15 +45,28 @@ def compile_module(graph: HasModule, package: Package | None, options: PipelineO
     check_precision(options.precision)
     with no_collection():
         settle()
-        # The module is gone when this returns.
-        with _lowering:
-            finish, manifest = _lowered(graph, package, options)
-        # Meanwhile the IR is given back: only the collector can, and everything that was made since it
-        # was turned off is young.
-        parts = finish(current_timings().measured, lambda: gc.collect(0))
+        try:
+            parts, manifest = _compiled(graph, package, options)
+        except HelperError:
+            parts, manifest = _compiled(graph, package, options, alone=True)
     program = Program(manifest, parts, package)
     program.compiled = True
     return program
+
+
+def _compiled(
+    graph: HasModule, package: Package | None, options: PipelineOptions, *, alone: bool = False
+) -> tuple[Mapping[str, bytes], Manifest]:
+    """The parts of a program, and what its runtime has to know. `alone`: in one process.
+
+    Raises HelperError where another process was lost.
+    """
+    # The module is gone when this returns.
+    with _lowering:
+        finish, manifest = _lowered(graph, package, options, alone=alone)
+    # Meanwhile the IR is given back: only the collector can, and everything that was made since it
+    # was turned off is young.
+    return finish(current_timings().measured, lambda: gc.collect(0)), manifest
 
 
 def lowered_to(
@@ -91,7 +106,7 @@ def compile_lowered(
 
 
 def _lowered(
-    graph: HasModule, package: Package | None, options: PipelineOptions
+    graph: HasModule, package: Package | None, options: PipelineOptions, *, alone: bool
 ) -> tuple[Finish, Manifest]:
     """What makes the parts of a program, and what its runtime has to know."""
     timings, backend = current_timings(), backend_of(options.device)
@@ -99,7 +114,8 @@ def _lowered(
         module = graph.module.clone()
         context = registry.make_context()
     name = backend.pipeline_for(options)
-    return _emitted(module, context, options, name, None, graph.file, package)
+    division = None if alone else backend.division
+    return _emitted(module, context, options, name, None, graph.file, package, division)
 
 
 def _emitted(
@@ -110,6 +126,7 @@ def _emitted(
     start: str | None,
     file: str,
     package: Package | None,
+    division: Division | None = None,
 ) -> tuple[Finish, Manifest]:
     """The same of a module from level `start` on (None: as the frontend built it)."""
     from openinfer.compiler.manifest_of import manifest_of
@@ -124,7 +141,7 @@ def _emitted(
             options=options,
             timings=timings,
             emitted=True,
-            divide=backend.divide,
+            division=division,
         )
         with timings.measured("object", "(manifest)"):
             manifest = manifest_of(module, backend.name, file, package)

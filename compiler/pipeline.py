@@ -37,8 +37,9 @@ class Step:
     needs: str | None = None
     """An optional pass that finishes what this one begins: both are left out together."""
     by_function: bool = False
-    """Whether it looks at one function at a time, as all steps from the first of these to the last: several
-    processes may do them."""
+    """Whether it looks at one function at a time: another process does it for some kernels (`Division`)."""
+    asks_kernels: bool = False
+    """Whether it must know what kernels ask of the step that calls them."""
 
     @property
     def name(self) -> str:
@@ -70,7 +71,7 @@ VERIFY_EMITTED = False
 
 _BELOW_KERNELS = (
     "nn.interface nn.leave_if nn.dot_pairs nn.round_pairs nn.dot_bytes nn.dot_words "
-    "nn.look_up_bytes"
+    "nn.look_up_bytes nn.subview"
 )
 """Ops of ours that schedules build, and the program's interface: they end in `convert-to-llvm`."""
 
@@ -162,6 +163,7 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
                     "prepare-constants", "constants are weights before anything may overwrite them"
                 ),
                 faster("write-states", "a buffer that a state takes is no buffer of its own"),
+                faster("tile-batch", "whole chains are there; before buffers are one another's"),
                 faster("reuse-buffers", "needs final lifetimes, so after copies are gone"),
                 Step("outline-kernels", "equal operations become one function, compiled once"),
                 Step(
@@ -178,17 +180,24 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
         Phase(
             "kernels",
             (
+                Step("partition-kernels", "all kernels are there; before the first is lowered"),
                 Step(
-                    "lower-kernels", "views are plain buffers: an op becomes its schedule's loops"
+                    "lower-kernels",
+                    "views are plain buffers: an op becomes its schedule's loops",
+                    by_function=True,
                 ),
-                Step("block-sums", "all sums are loops, and no loop is cut for threads yet"),
-                Step("clear-tails", "all stores into packed buffers are there"),
+                Step(
+                    "block-sums",
+                    "all sums are loops, and no loop is cut for threads yet",
+                    by_function=True,
+                ),
+                Step("clear-tails", "all stores into packed buffers are there", by_function=True),
                 Step(
                     "poll-loops", "kernels and copies are no loops of the step; states come later"
                 ),
                 Step("lower-state", "before sizes: offsets into states are expressions of them"),
                 Step("lower-checks", "the step's own checks; kernels have theirs by now"),
-                Step("lower-sizes", "after all that asks for sizes"),
+                Step("lower-sizes", "after all that asks for sizes", asks_kernels=True),
             ),
             # Sections, stamps and the number of a thread wait for the machine that runs them.
             Level.of(
@@ -248,7 +257,8 @@ PIPELINES: dict[str, tuple[Phase, ...]] = {
 
 def _null(phase: Phase) -> Phase:
     """The same phase for the device `null`: what is the CPU's alone goes, and device kernels are recorded."""
-    steps = [step for step in phase.steps if step.name not in ("stream-weights", "share-loops")]
+    without = ("stream-weights", "tile-batch", "partition-kernels", "share-loops")
+    steps = [step for step in phase.steps if step.name not in without]
     if phase.name == "kernels":
         steps[:0] = [
             Step("record-calls", "the rest of the step is the host's; kernels are not lowered"),
@@ -264,7 +274,7 @@ PIPELINES["null"] = tuple(map(_null, PIPELINES["cpu"]))
 
 def _vulkan(phase: Phase) -> Phase:
     """The same phase for Vulkan: from `buffers` on, kernels of the device have a way of their own."""
-    without = ("stream-weights", "share-loops")
+    without = ("stream-weights", "tile-batch", "partition-kernels", "share-loops")
     steps = [step for step in phase.steps if step.name not in without]
     more = {"kernels": "gpu", "threads": "gpu", "llvm": "spirv"}.get(phase.name)
     if phase.name == "kernels":
@@ -315,8 +325,20 @@ for _name, _phases in list(PIPELINES.items()):
 
 PhaseCallback = Callable[[str, "ModuleOp"], None]
 """Called with the phase's name and its module when the phase has ended and was checked."""
-Divide = Callable[["ModuleOp", Callable[["ModuleOp"], None]], None]
-"""Called with a module, and with what lowers functions of it that stand in a module of their own."""
+OnModule = Callable[["ModuleOp"], None]
+Rest = Callable[["ModuleOp", OnModule, OnModule], None]
+"""What another process does: it lowers a module as far as the last step that looks at one function at a time.
+It calls its second argument when kernels are loops, its third when nothing is left to do for the step."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """Who lets other processes lower some of the kernels of a module."""
+
+    begin: Callable[[ModuleOp, Rest], None]
+    """Called in front of the first step that looks at one function at a time."""
+    meet: OnModule
+    """Called in front of the step that must know what kernels ask for."""
 
 
 def phases(pipeline: str, start: str | None = None, stop: str | None = None) -> tuple[Phase, ...]:
@@ -379,7 +401,7 @@ def run(
     verify_each: bool = False,
     timings: Timings | None = None,
     emitted: bool = False,
-    divide: Divide | None = None,
+    division: Division | None = None,
 ) -> None:
     """Lowers a module in place, from level `start` (None: as the frontend built it) to `stop`.
 
@@ -387,8 +409,8 @@ def run(
     wrong with the program (ProgramError and others, unchanged), and
     CompileError for a failure of the compiler itself, wrapped once with phase, pass and op.
     `timings` takes down what each pass and check cost. `emitted` says that the module becomes LLVM
-    IR at once: what LLVM's own verifier then finds is not looked for here (`Phase.by_llvm`). `divide`
-    may give functions to other processes, in front of the steps that look at one function at a time.
+    IR at once: what LLVM's own verifier then finds is not looked for here (`Phase.by_llvm`). `division`
+    may give kernels to other processes.
     """
     timings = timings if timings is not None else Timings()
     if options is not None:
@@ -396,16 +418,18 @@ def run(
 
         settle_options(module, options, binds=start is None)
     with using(options if options is not None else current()):
-        ahead = phases(pipeline, start, stop)
+        ahead, divided = phases(pipeline, start, stop), False
         for number, phase in enumerate(ahead, 1):
             at_stage(f"{phase.name}, {number} of {len(ahead)}")
             for step in phase.steps:
-                if step.by_function and divide is not None:
-                    divide(
-                        module,
-                        partial(_by_function, phases=ahead, context=context, options=current()),
-                    )
-                    divide = None
+                if division is not None:
+                    if step.by_function and not divided:
+                        rest = partial(_of_others, phases=ahead, context=context, options=current())
+                        division.begin(module, rest)
+                        divided = True
+                    if step.asks_kernels:
+                        with timings.measured(phase.name, "(wait for other processes)"):
+                            division.meet(module)
                 if any(name in current().without for name in _with_needs(step, phase)):
                     continue
                 for item in build_passes(step.spec):
@@ -424,16 +448,27 @@ def run(
                 on_phase(phase.name, module)
 
 
-def _by_function(
-    module: ModuleOp, phases: Sequence[Phase], context: Context, options: PipelineOptions
+def _of_others(
+    module: ModuleOp,
+    tell: OnModule,
+    narrow: OnModule,
+    *,
+    phases: Sequence[Phase],
+    context: Context,
+    options: PipelineOptions,
 ) -> None:
-    """The steps that look at one function at a time, over a module that has some functions of another one."""
+    """What another process does: all steps from the first to the last that look at one function at a time.
+    See `Division.begin`."""
+    steps = [(phase, step) for phase in phases for step in phase.steps]
+    places = [place for place, (_, step) in enumerate(steps) if step.by_function]
+    alone = True
     with using(options):
-        for phase in phases:
-            for step in phase.steps:
-                if step.by_function:
-                    for item in build_passes(step.spec):
-                        run_pass(item, module, context, phase.name)
+        for phase, step in steps[places[0] : places[-1] + 1]:
+            if step.by_function is not alone:
+                (narrow if step.by_function else tell)(module)
+                alone = step.by_function
+            for item in build_passes(step.spec):
+                run_pass(item, module, context, phase.name)
 
 
 def _with_needs(step: Step, phase: Phase) -> list[str]:

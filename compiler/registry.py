@@ -79,6 +79,7 @@ PASSES: dict[str, str] = {
     "fuse-pooling": "openinfer.lowering.linalg.fuse_pooling:FusePooling",
     "choose-layouts": "openinfer.lowering.linalg.choose_layouts:ChooseLayouts",
     "stream-weights": "openinfer.lowering.cpu.stream_weights:StreamWeights",
+    "tile-batch": "openinfer.lowering.cpu.tile_batch:TileBatch",
     "choose-places": "openinfer.lowering.linalg.choose_places:ChoosePlaces",
     # buffers
     "clear-tails": "openinfer.lowering.cpu.schedules.clear_tails:ClearTails",
@@ -118,6 +119,7 @@ PASSES: dict[str, str] = {
     "convert-to-llvm": "openinfer.lowering.cpu.convert_to_llvm:ConvertToLlvm",
     "expand-packed": "openinfer.lowering.vulkan.expand_packed:ExpandPacked",
     "expand-narrow-floats": "openinfer.lowering.vulkan.expand_narrow_floats:ExpandNarrowFloats",
+    "partition-kernels": "openinfer.lowering.cpu.partition_kernels:PartitionKernels",
     "split-kernels": "openinfer.lowering.cpu.threads.split_kernels:SplitKernels",
     "expand-f8": "openinfer.lowering.cpu.expand_f8:ExpandF8",
     "expand-math": "openinfer.lowering.kernels.expand_math:ExpandMath",

@@ -49,13 +49,24 @@ def _define_quickly() -> None:
     irdl: Any = import_module("xdsl.irdl")
     from openinfer.dialects.late_syntax import op_definition
 
-    irdl.irdl_op_definition = op_definition
+    standard = irdl.irdl_op_definition
+
+    def definition(cls: Any) -> Any:
+        # Ops of others are made as ever: mistakes in their syntax are found at once.
+        return (op_definition if cls.__module__.startswith("xdsl.") else standard)(cls)
+
+    irdl.irdl_op_definition = definition
     attributes: Any = import_module("xdsl.irdl.attributes")
-    made = cache(attributes.irdl_to_attr_constraint)
+    original = attributes.irdl_to_attr_constraint
+    made = cache(original)
 
     def constraint(irdl: Any, *, allow_type_var: bool = False) -> Any:
         if isinstance(irdl, attributes.AttrConstraint):
             return irdl
+        try:
+            hash(irdl)
+        except TypeError:
+            return original(irdl, allow_type_var=allow_type_var)
         return made(irdl, allow_type_var=allow_type_var)
 
     # An operand of any float type is checked against twenty, which are compared with each other for each op.

@@ -24,7 +24,7 @@ from openinfer.runtime.step_sizes import divides, impossible, no_memory_for_stat
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event, EventStore, Trace, TraceLog
-from openinfer.runtime.turns import Turn, Turns
+from openinfer.runtime.turns import Turn, Turns, alone
 from openinfer.runtime.variables import VariableInfo, checked_entry, handed
 
 if TYPE_CHECKING:
@@ -146,15 +146,15 @@ class BaseExecutor(ABC):
 
     # The interface
 
+    @alone("insert")
     def insert(self, /, *unnamed: Never, **arrays: Any) -> None:
         """Give dynamic variables their values for the next step; arrays are borrowed until then.
 
         Raises InputError for an unknown name, another memory kind, a wrong dtype, rank or shape, or
         a size on which two arrays of this call differ. Nothing is taken in when one is wrong.
         """
-        with self._turn.alone("insert"):
-            self._turn.inserts(self._has_inputs())
-            self._insert(unnamed, arrays)
+        self._turn.inserts(self._has_inputs())
+        self._insert(unnamed, arrays)
 
     def _insert(self, unnamed: Sequence[object], arrays: Mapping[str, Any]) -> None:
         self._check_open()
@@ -171,10 +171,10 @@ class BaseExecutor(ABC):
     def _checked_inputs(self, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
         return checked_inputs(arrays, self.variables, self.sizes)
 
+    @alone("step")
     def step(self) -> None:
         """Run one step. Raises InputError before anything runs, StepError when the step fails."""
-        with self._turn.alone("step"):
-            self._step_inserted()
+        self._step_inserted()
 
     def _step_inserted(self) -> None:
         inputs, sizes = self._begin()
@@ -187,15 +187,15 @@ class BaseExecutor(ABC):
         finally:
             self._inputs.clear()
 
+    @alone("run", wait=True)
     def run(self, /, *unnamed: Never, **inputs: Any) -> Results:
         """`insert`, `step`, and the results by name, in one turn: other threads wait for it.
 
         The results are the values that `entry` returns, else every volatile variable it writes; a
         name that is none of them raises an InputError that is a KeyError, too.
         """
-        with self._turn.after_others("run"):
-            self._run_whole(unnamed, inputs)
-            return Results({name: self._fetch(name) for name in self.results})
+        self._run_whole(unnamed, inputs)
+        return Results({name: self._fetch(name) for name in self.results})
 
     def _run_whole(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> None:
         """Inserts and steps: both, or what was inserted before is there as it was."""
@@ -209,6 +209,7 @@ class BaseExecutor(ABC):
                 # The step did not begin.
                 self._inputs = before
 
+    @alone("fetch")
     def fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         """The value of a variable: a NumPy array, or a `Tensor` for dtypes that NumPy lacks.
 
@@ -219,8 +220,7 @@ class BaseExecutor(ABC):
         InputError for an unknown name, or one that has no value now, and for the results of a step
         that another thread has run since the caller's own.
         """
-        with self._turn.alone("fetch"):
-            return self._fetch(name, copy=copy)
+        return self._fetch(name, copy=copy)
 
     def _fetch(self, name: str, *, copy: bool = True) -> AnyArray | Tensor:
         name, info = self._asked_for(name)
@@ -261,7 +261,7 @@ class BaseExecutor(ABC):
         a breakpoint that does not fit the program. `runtime.stepping.Stepper` does more.
         """
         chosen = list(breakpoints)
-        nodes = Turns(self._iterate(), self._turn, "iterate")
+        nodes = Turns(self._iterate(), self._turn)
         if not chosen:
             return nodes
         from openinfer.runtime.stepping import stops
@@ -300,48 +300,48 @@ class BaseExecutor(ABC):
         """
         return []
 
+    @alone("reset")
     def reset(self) -> None:
         """Persistent variables back to their first content; inserted inputs and trace dropped.
 
         Raises InputError while a step is iterated: what it has changed so far is nobody's yet.
         """
-        with self._turn.alone("reset"):
-            self._check_alone("reset")
-            self._check_idle("reset")
-            self._inputs.clear()
-            self._trace.clear()
-            self._finished = 0
-            self._turn.steps()
-            self._reset_state()
+        self._check_alone("reset")
+        self._check_idle("reset")
+        self._inputs.clear()
+        self._trace.clear()
+        self._finished = 0
+        self._turn.steps()
+        self._reset_state()
 
+    @alone("snapshot")
     def snapshot(self) -> State:
         """What the persistent variables hold, detached; the next steps do not change it.
 
         Raises InputError while a step is iterated.
         """
-        with self._turn.alone("snapshot"):
-            self._check_idle("snapshot")
-            try:
-                return self._snapshot_state()
-            except MemoryError as error:
-                raise no_memory_for_state("a snapshot") from error
+        self._check_idle("snapshot")
+        try:
+            return self._snapshot_state()
+        except MemoryError as error:
+            raise no_memory_for_state("a snapshot") from error
 
+    @alone("restore")
     def restore(self, state: State | str | os.PathLike[str]) -> None:
         """Persistent variables as in a snapshot, or in the file of one: all of them or none.
 
         Raises InputError OI0551 when names, dtypes or shapes are not those of the program, and
         ArtefactError OI0811 for a file that cannot be used, OI0812 where memory does not hold it.
         """
-        with self._turn.alone("restore"):
-            self._check_alone("restore")
-            self._check_idle("restore")
-            taken = state if isinstance(state, State) else State.load(state)
-            check_state(taken, self.variables.values(), self.sizes, self.max_state_bytes)
-            self._turn.steps()
-            try:
-                self._restore_state(taken)
-            except MemoryError as error:
-                raise no_memory_for_state("the content of a snapshot") from error
+        self._check_alone("restore")
+        self._check_idle("restore")
+        taken = state if isinstance(state, State) else State.load(state)
+        check_state(taken, self.variables.values(), self.sizes, self.max_state_bytes)
+        self._turn.steps()
+        try:
+            self._restore_state(taken)
+        except MemoryError as error:
+            raise no_memory_for_state("the content of a snapshot") from error
 
     # The trace
 
@@ -355,10 +355,10 @@ class BaseExecutor(ABC):
         return self._tracing
 
     @tracing.setter
+    @alone("tracing")
     def tracing(self, on: bool) -> None:
-        with self._turn.alone("tracing"):
-            self._check_open()
-            self._set_tracing(bool(on))
+        self._check_open()
+        self._set_tracing(bool(on))
 
     def _set_tracing(self, on: bool) -> None:
         self._tracing = on
@@ -389,17 +389,17 @@ class BaseExecutor(ABC):
 
         write_trace(self.trace(), path, format)
 
+    @alone("close")
     def close(self) -> None:
         """Free memory; may be called again. Every other call raises InputError afterwards.
 
         So does this one while another thread is inside.
         """
-        with self._turn.alone("close"):
-            if not self._closed:
-                self._check_alone("close")
-                self._closed = True
-                self._inputs.clear()
-                self._close()
+        if not self._closed:
+            self._check_alone("close")
+            self._closed = True
+            self._inputs.clear()
+            self._close()
 
     def __enter__(self) -> Self:
         self._check_open()

@@ -107,7 +107,11 @@ def write_file(
             file.writelines(chain([first], rest))
         return
     remove_abandoned(target.parent)
-    handle, name = _new_file(target.parent, 0o600 if private else 0o666)
+    try:
+        handle, name = _new_file(target.parent, 0o600 if private else 0o666)
+    except OSError as error:
+        # Who reads the message knows the name that was asked for, not that of the part.
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(first)

@@ -162,7 +162,7 @@ def stops(
             )
         breakpoint.check(executor, outline)
     # A turn of its own: that of the executor is taken for each node and each condition.
-    return Turns(_stops(Follower(executor, outline), nodes, list(breakpoints)), Turn(), "iterate")
+    return Turns(_stops(Follower(executor, outline), nodes, list(breakpoints)), Turn())
 
 
 def _stops(

@@ -14,10 +14,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from functools import wraps
 from itertools import repeat
 from threading import get_ident
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from openinfer.runtime.errors import InputError
 
@@ -27,6 +27,8 @@ _MOMENT = 0.05
 """Seconds after which a caller that waits looks again, whatever it was told."""
 
 Item = TypeVar("Item")
+Given = ParamSpec("Given")
+Owner = TypeVar("Owner", bound="_WithTurn")
 
 
 class Turn:
@@ -49,14 +51,6 @@ class Turn:
         """Callers that wait for the token."""
         self._given_back = threading.Condition()
         self._known = threading.local()
-
-    def alone(self, what: str) -> Alone:
-        """For a `with` block that nobody else may be inside of. Raises InputError OI0564."""
-        return Alone(self, what)
-
-    def after_others(self, what: str) -> Alone:
-        """For a `with` block that waits until nobody else is inside."""
-        return Alone(self, what, wait=True)
 
     def wake(self) -> None:
         """Tells those who wait that something was given back."""
@@ -135,61 +129,66 @@ class Turn:
             )
 
 
-class Alone:
-    """A `with` block with the token of a turn."""
+class _WithTurn(Protocol):
+    """What has methods that only one caller may be inside of."""
 
-    __slots__ = ("_turn", "_wait", "_what")
+    _turn: Turn
 
-    def __init__(self, turn: Turn, what: str, *, wait: bool = False) -> None:
-        self._turn = turn
-        self._what = what
-        self._wait = wait
 
-    def __enter__(self) -> None:
-        turn, me = self._turn, get_ident()
-        while True:
-            for free in turn.taking:
-                if free:
-                    # No call from here to the `with` block: Ctrl-C comes behind calls.
-                    turn.user = me
-                    turn.what = self._what
-                    return
-                break
-            if not self._wait or turn.user == me:
-                raise turn.busy(self._what)
-            turn.pause(turn.slot.__len__)
+def alone(
+    what: str, *, wait: bool = False
+) -> Callable[
+    [Callable[Concatenate[Owner, Given], Item]], Callable[Concatenate[Owner, Given], Item]
+]:
+    """Makes a method one that nobody else may be inside of: it raises InputError OI0564, or waits for them.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # No call before it: Ctrl-C may come where a function begins.
-        turn = self._turn
-        turn.slot[0] = True
-        if turn.waiting:
-            turn.wake()
+    No context manager: Ctrl-C may come where its `__exit__` begins, and then nobody gives the token back.
+    """
+
+    def decorate(
+        method: Callable[Concatenate[Owner, Given], Item],
+    ) -> Callable[Concatenate[Owner, Given], Item]:
+        @wraps(method)
+        def inside(self: Owner, /, *unnamed: Given.args, **named: Given.kwargs) -> Item:
+            turn, me = self._turn, get_ident()  # pyright: ignore[reportPrivateUsage]
+            while True:
+                for free in turn.taking:
+                    if not free:
+                        break
+                    try:
+                        turn.user, turn.what = me, what
+                        return method(self, *unnamed, **named)
+                    finally:
+                        # No call before it: Ctrl-C may come where a function begins.
+                        turn.slot[0] = True
+                        if turn.waiting:
+                            turn.wake()
+                if not wait or turn.user == me:
+                    raise turn.busy(what)
+                turn.pause(turn.slot.__len__)
+
+        return inside
+
+    return decorate
 
 
 class Turns(Generator[Item, None, None]):
-    """The items of a generator, each made in a turn of its own."""
+    """The items of a generator, of a step that is iterated: each is made in a turn of its own."""
 
-    def __init__(self, items: Generator[Item, None, None], turn: Turn, what: str) -> None:
+    def __init__(self, items: Generator[Item, None, None], turn: Turn) -> None:
         self._items = items
         self._turn = turn
-        self._what = what
 
+    @alone("iterate")
     def send(self, value: None, /) -> Item:
         """The next item. Raises InputError OI0564 while somebody is inside."""
-        with self._turn.alone(self._what):
-            return self._items.send(value)
+        return self._items.send(value)
 
+    @alone("iterate")
     def throw(self, kind: Any, value: Any = None, traceback: Any = None, /) -> Item:
         """See `Generator.throw`."""
         error = kind() if isinstance(kind, type) and value is None else value or kind
-        with self._turn.alone(self._what):
-            return self._items.throw(error)
+        return self._items.throw(error)
 
 
 def alive(thread: int) -> bool:

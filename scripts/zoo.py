@@ -28,7 +28,7 @@ from processes import in_processes
 from zoo_library import torch
 from zoo_page import LIBRARIES, PAGE, SEVERAL, Measured, line, merged, page
 
-from benchmarks.environment import cpu_field
+from benchmarks.environment import commit, cpu_field
 from openinfer.runtime.devices import device_of
 from openinfer.runtime.options import default_threads
 
@@ -85,7 +85,7 @@ def main() -> int:
 
 def measure(jobs: Sequence[Job], state: dict[str, str], processes: int, kept: Path | None) -> int:
     """Measures what the file does not have yet of this state; 1 where something is wrong."""
-    found = Measured(state)
+    found = Measured(state, commit=commit())
     if kept is not None and kept.exists():
         known = Measured.read(kept)
         if state["sources"] == SEVERAL:

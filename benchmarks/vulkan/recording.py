@@ -113,7 +113,7 @@ def _times(step: Any, record: Any) -> dict[str, Any]:
     for _ in range(ROUNDS if step.device.native is not None else 0):
         start = time.perf_counter()
         for asked in step._asked:
-            commands_of = step._commands(asked, asked.piece.calls)
+            commands_of = step._commands.of(asked, asked.piece.calls, step._staging)
             Packed(commands_of, step._numbers, step._staging)
         made.append(time.perf_counter() - start)
     rows, kept = _rows(step)
@@ -147,7 +147,7 @@ def _rows(step: Any) -> tuple[np.ndarray[Any, Any], Any]:
         for _, launches in asked.piece.runs:
             for call in launches:
                 place = asked.numbers + call.numbers
-                own = [*step._ranges(asked.piece, call)]
+                own = [*step._commands.ranges(asked.piece, call)]
                 ranges = [Range(step._numbers, 0, 4 * NUMBERS, False), *own]
                 infos = ffi.new("VkDescriptorBufferInfo[]", len(ranges))
                 writes = ffi.new("VkWriteDescriptorSet[]", len(ranges))

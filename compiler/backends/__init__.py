@@ -13,6 +13,7 @@ from openinfer.runtime.quick_dataclass import dataclass
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from openinfer.compiler.pipeline import Division
     from openinfer.lowering.options import PipelineOptions
 
 Measured = Callable[[str, str], AbstractContextManager[None]]
@@ -22,6 +23,11 @@ Finish = Callable[[Measured, Callable[[], object]], dict[str, bytes]]
 
 It is called without the compiler's lock. The second argument is called once, beside what takes long.
 """
+
+
+class HelperError(Exception):
+    """Another process did not do its part of a program. Why does not matter: it is compiled again, by this
+    process alone."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Backend:
     early: Callable[[], AbstractContextManager[None]] = nullcontext
     """Around a pipeline and `emit`: what is lowered inside may be begun before all of it is."""
 
-    divide: Callable[[ModuleOp, Callable[[ModuleOp], None]], None] | None = None
+    division: Division | None = None
     """See `pipeline.run`: lets other processes lower some of the kernels."""
 
     def pipeline_for(self, options: PipelineOptions) -> str:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.compiler.backends import Backend, Finish, Measured
-from openinfer.compiler.backends.forked import Helper, HelperError, Objects, may_fork, start
+from openinfer.compiler.backends.forked import Helper, Objects, may_fork, start
+from openinfer.compiler.pipeline import Division, Rest
 from openinfer.compiler.timings import at_stage, current_timings
 from openinfer.runtime.options import compile_processes
 from openinfer.runtime.program import HOST
@@ -17,9 +18,8 @@ from openinfer.runtime.program import HOST
 if TYPE_CHECKING:
     from xdsl.dialects import llvm
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.dialects.func import FuncOp
 
-    from openinfer.lowering.cpu.emit_llvm import Elsewhere, Texts
+    from openinfer.lowering.cpu.emit_llvm import Texts
     from openinfer.runtime.devices.cpu.compilation import Compilation
 
 
@@ -28,11 +28,8 @@ class _Begun:
 
     def __init__(self) -> None:
         self._parts: tuple[Texts, Compilation] | None = None
-        self._helpers: list[tuple[Helper, dict[str, FuncOp]]] = []
-        """Processes that lower kernels, with these as they were before."""
-        self._lower: Callable[[ModuleOp], None] | None = None
-        self._declared: ModuleOp | None = None
-        """The functions of the module when it was divided, without bodies."""
+        self._helpers: list[Helper] = []
+        """Processes that lower kernels."""
 
     def parts(self, module: ModuleOp) -> tuple[Texts, Compilation]:
         """The texts of a module so far, and their compilation. Raises UnsupportedError (OI0781) where no
@@ -57,97 +54,73 @@ class _Begun:
         if text is not None:
             compilation.add(text)
 
-    def divide(self, module: ModuleOp, lower: Callable[[ModuleOp], None]) -> None:
+    def begin(self, module: ModuleOp, rest: Rest) -> None:
         """Gives kernels to other processes, where there are processors for them."""
-        from openinfer.lowering.cpu.elsewhere import declarations, leave_out, shares_of
+        from openinfer.lowering.kernels.units import UNITS, leave_out, unit_of
 
-        processes = compile_processes()
-        if processes < 2 or not may_fork():
+        processes = min(compile_processes(), UNITS)
+        there = {unit_of(function) for function in module.ops}
+        if processes < 2 or len(there) < 2 or not may_fork():
             return
-        shares = shares_of(module, processes)
-        if not shares:
-            return
-        self._lower, self._declared = lower, declarations(module)
-        for share in shares:
-            helper = start(partial(self._lowered_here, module, share))
-            if helper is not None:
-                self._helpers.append((helper, leave_out(module, share)))
+        for number in range(1, processes):
+            units = frozenset(range(number, UNITS, processes)) & there
+            work = partial(self._lowered_here, module, units, there - units, rest)
+            if units and start(work, self._helpers):
+                leave_out(module, units)
 
     def _lowered_here(
-        self, module: ModuleOp, share: Collection[str], tell: Callable[[Elsewhere], None]
+        self,
+        module: ModuleOp,
+        units: Collection[int],
+        others: Collection[int],
+        rest: Rest,
+        tell: Callable[[object], None],
     ) -> Objects:
-        """What another process does: lowers its share, and has LLVM compile it."""
-        from xdsl.dialects.func import FuncOp
+        """What another process does: lowers some units, and has LLVM compile them."""
+        from openinfer.lowering.kernels.units import facts_of, leave_out
 
-        from openinfer.lowering.cpu.elsewhere import leave_out
-
-        assert self._lower is not None
         self._helpers.clear()
-        names = [f.sym_name.data for f in module.ops if isinstance(f, FuncOp) and f.body.blocks]
-        leave_out(module, set(names) - set(share))
-        self._lower(module)
+        # The step stays, which says what becomes of kernels.
+        leave_out(module, others, but="step")
+        rest(
+            module,
+            lambda module: tell(facts_of(module, units)),
+            lambda module: leave_out(module, others),
+        )
         texts, compilation = self.parts(module)
-        tell(texts.elsewhere())
+        for text in texts.kernels(module):
+            compilation.add(text)
+        tell(texts.elsewhere(module))
         return compilation.objects(), compilation.costs
 
-    def gather(self, module: ModuleOp) -> None:
-        """Waits until other processes have lowered their kernels; lowers here what they have not."""
-        from openinfer.lowering.cpu.elsewhere import bring_back
+    def meet(self, module: ModuleOp) -> None:
+        """Waits until other processes know what their kernels ask for. Raises HelperError."""
+        from openinfer.lowering.kernels.units import tell
 
-        texts, _ = self.parts(module)
-        for helper, functions in list(self._helpers):
-            left = functions
-            try:
-                names = helper.names()
-                texts.know(names)
-                left = {name: f for name, f in functions.items() if name not in names.symbols}
-            except HelperError:
-                self._helpers.remove((helper, functions))
-            if left:
-                bring_back(self._lowered_alone(left), left, module)
+        for helper in self._helpers:
+            tell(module, helper.facts())
 
-    def _lowered_alone(self, functions: Mapping[str, FuncOp]) -> ModuleOp:
-        """Functions that another process should have lowered, lowered by this one."""
-        from openinfer.lowering.cpu.elsewhere import alone
-
-        assert self._lower is not None
-        assert self._declared is not None
-        own = alone(functions, self._declared)
-        self._lower(own)
-        return own
+    def gather(self, texts: Texts) -> None:
+        """Waits until other processes have lowered their kernels. Raises HelperError."""
+        for helper in self._helpers:
+            texts.know(helper.names())
 
     def objects(
         self, compilation: Compilation, meanwhile: Callable[[], object]
     ) -> dict[str, bytes]:
-        """All objects, in an order that does not tell who made them."""
+        """All objects, in an order that does not tell who made them. Raises HelperError."""
         found = compilation.objects(meanwhile)
-        for helper, functions in self._helpers:
-            try:
-                more, costs = helper.objects()
-            except HelperError:
-                more, costs = self._again(functions)
+        for helper in self._helpers:
+            more, costs = helper.objects()
             found.update(more)
             compilation.costs.extend(costs)
             helper.close()
         self._helpers.clear()
         return {name: found[name] for name in sorted(found, key=lambda name: (name == HOST, name))}
 
-    def _again(self, functions: Mapping[str, FuncOp]) -> Objects:
-        """The objects of kernels whose texts another process wrote before it was lost."""
-        from openinfer.lowering.cpu.early_kernels import taking
-
-        begun = _Begun()
-        begun._lower, begun._declared = self._lower, self._declared
-        try:
-            with taking(begun.take):
-                _, compilation = begun.parts(begun._lowered_alone(functions))
-            return compilation.objects(), compilation.costs
-        finally:
-            begun.close()
-
     def close(self) -> None:
         """Leaves what LLVM did not begin."""
-        for helper, _ in self._helpers:
+        for helper in self._helpers:
             helper.close()
         self._helpers.clear()
         if self._parts is not None:
@@ -174,10 +147,16 @@ def _early() -> Generator[None]:
         _BEGUN.reset(token)
 
 
-def _divide(module: ModuleOp, lower: Callable[[ModuleOp], None]) -> None:
+def _begin(module: ModuleOp, rest: Rest) -> None:
     begun = _BEGUN.get()
     if begun is not None:
-        begun.divide(module, lower)
+        begun.begin(module, rest)
+
+
+def _meet(module: ModuleOp) -> None:
+    begun = _BEGUN.get()
+    if begun is not None:
+        begun.meet(module)
 
 
 def _emit(module: ModuleOp, measured: Measured) -> Finish:
@@ -188,7 +167,7 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
             for part in texts.large(module):
                 compilation.add(part)
         with measured("object", "(wait for other processes)"):
-            begun.gather(module)
+            begun.gather(texts)
         with measured("object", "(write LLVM IR)"):
             for part in texts.rest(module):
                 compilation.add(part)
@@ -213,4 +192,4 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
     return finish
 
 
-CPU = Backend("cpu", pipeline="cpu", emit=_emit, early=_early, divide=_divide)
+CPU = Backend("cpu", pipeline="cpu", emit=_emit, early=_early, division=Division(_begin, _meet))

@@ -1,9 +1,8 @@
-"""A second process that takes some kernels of a program from level `threads` to machine code.
+"""A second process that takes some kernels of a program from level `buffers` to machine code.
 
-Python lowers on one processor however many there are. From a certain step on each kernel is lowered by itself
-(`Step.by_function`): a child made by `fork` has the whole module without anything being written or read,
-and gives back names and objects through a pipe. What it cannot do, this process does: nothing depends on it,
-and the program is the same, bit for bit.
+Python lowers on one processor however many there are. A child made by `fork` has the whole module without
+anything being written or read; it gives back what the step must know of its kernels, names and objects,
+through a pipe. What is lost with it, this process compiles again: the program is the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,16 +18,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
+from openinfer.compiler.backends import HelperError
 from openinfer.compiler.tools.progress import PROGRESS_THREAD
 from openinfer.runtime.devices.cpu.early_memory import EARLY_MEMORY_THREAD
 
 if TYPE_CHECKING:
     from openinfer.lowering.cpu.emit_llvm import Elsewhere
+    from openinfer.lowering.kernels.units import KernelFacts
     from openinfer.runtime.devices.cpu.compilation import ModuleCost
 
 Objects = tuple[dict[str, bytes], list["ModuleCost"]]
-Work = Callable[[Callable[["Elsewhere"], None]], Objects]
-"""What a child does: calls what it is given with the names of its kernels, then returns the objects."""
+Work = Callable[[Callable[[object], None]], Objects]
+"""What a child does: calls what it is given with what its parent waits for, then returns the objects."""
 
 NATIVE_THREADS = (
     "torch",
@@ -43,10 +44,6 @@ NATIVE_THREADS = (
 """Modules behind which there may be threads, or devices, that a child cannot do without."""
 OUR_THREADS = {PROGRESS_THREAD, EARLY_MEMORY_THREAD}
 """Threads of our own that a child can do without, and that hold no lock."""
-
-
-class HelperError(Exception):
-    """The child did not do its part: why does not matter, its kernels are compiled here."""
 
 
 def may_fork() -> bool:
@@ -72,6 +69,10 @@ class Helper:
 
     pid: int
     pipe: IO[bytes]
+
+    def facts(self) -> dict[str, KernelFacts]:
+        """What its kernels ask for; waits until they are loops. Raises HelperError."""
+        return self._receive()
 
     def names(self) -> Elsewhere:
         """The names of its kernels; waits until it has lowered them. Raises HelperError."""
@@ -100,18 +101,14 @@ class Helper:
             os.waitpid(self.pid, 0)
 
 
-def start(work: Work) -> Helper | None:
-    """Does `work` in a child. None where the system has no room for one; never returns in the child."""
-    helper = None
-    try:
-        with _signals_wait() as held:
-            helper = _forked(work, held)
-    except BaseException:
-        # A handler has raised, as Ctrl-C does: nobody else knows of the child.
+def start(work: Work, helpers: list[Helper]) -> bool:
+    """Does `work` in a child, which is in the list of helpers before anybody can be interrupted. False where
+    the system has no room for one; never returns in the child."""
+    with _signals_wait() as held:
+        helper = _forked(work, held)
         if helper is not None:
-            helper.close()
-        raise
-    return helper
+            helpers.append(helper)
+    return helper is not None
 
 
 def _forked(work: Work, held: Iterable[int]) -> Helper | None:

@@ -6,4 +6,4 @@ from dataclasses import replace
 
 from openinfer.compiler.backends.cpu import CPU
 
-NULL = replace(CPU, name="null", pipeline="null", divide=None)
+NULL = replace(CPU, name="null", pipeline="null", division=None)

@@ -20,7 +20,7 @@ COMMANDS = {
     "compile": "compile a program into a file that runs without the compiler",
     "debug": "step through a program: breakpoints, values, watches",
     "devices": "what can run here, and why the rest cannot",
-    "export": "write a program as graph JSON, or as text again",
+    "export": "write a program as an ONNX model, as graph JSON, or as text again",
     "fmt": "write programs in their canonical layout",
     "generate": "continue a text with a language model",
     "import": "make a program of an ONNX file or an export of PyTorch",

@@ -36,6 +36,7 @@ from openinfer.dialects.nn.checks import (
     shape_of,
     times,
 )
+from openinfer.dialects.nn.elements import is_packed
 from openinfer.dialects.nn.tensor_ops import int_setting
 from openinfer.runtime.sizes import SizeLike
 
@@ -207,6 +208,34 @@ class ViewOp(IRDLOperation):
             refuse(self, f"{len(self.sizes)} sizes for the view's {unknown} run-time dimensions")
         if not fits(times(source), times(view)):
             refuse(self, f"{times(source)} elements seen as {times(view)}")
+
+
+@op_definition
+class SubviewOp(IRDLOperation):
+    """One part of a buffer along its first dimension: `nn.subview %x[%n] : memref<…> to memref<…>`.
+
+    `[N, …]` gives `[1, …]`, as contiguous as the whole. The type says no offset, which that of
+    `memref.subview` would: kernels take contiguous buffers. The index is less than N.
+    """
+
+    name = "nn.subview"
+    source = operand_def(MemRefType)
+    index = operand_def(IndexType())
+    view = result_def(MemRefType)
+    assembly_format = "$source `[` $index `]` attr-dict `:` type($source) `to` type($view)"
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, index: SSAValue, view: Attribute) -> None:
+        super().__init__(operands=[source, index], result_types=[view])
+
+    def verify_(self) -> None:
+        source, view = shape_of(self.source), shape_of(self.view)
+        expect_element(self, "the part", element(self.view), element(self.source))
+        if is_packed(element(self.source)):
+            refuse(self, f"a part of {self.source.type} may begin within a byte")
+        if not source or None in source[1:]:
+            refuse(self, f"parts of {self.source.type} are of no known size")
+        expect_shape(self, "the part", view, (1, *source[1:]))
 
 
 @op_definition

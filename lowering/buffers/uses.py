@@ -16,7 +16,7 @@ from openinfer.lowering.step_arguments import slot_of
 from openinfer.runtime.sizes import Size
 from openinfer.runtime.slots import ON_DEVICE
 
-VIEWS = (nn.ViewOp, memref.ViewOp)
+VIEWS = (nn.ViewOp, nn.SubviewOp, memref.ViewOp)
 SAME_MEMORY = (
     *VIEWS,
     memref.CollapseShapeOp,

@@ -16,7 +16,6 @@ from xdsl.passes import ModulePass
 from openinfer.dialects.extensions.llvm import LLVM
 from openinfer.dialects.nn import InterfaceOp
 from openinfer.lowering.cpu.early_kernels import taker
-from openinfer.lowering.cpu.elsewhere import ELSEWHERE
 from openinfer.lowering.cpu.llvm_ir.literals import DEVICE_CODE
 from openinfer.lowering.cpu.to_llvm import arith as arith_rules
 from openinfer.lowering.cpu.to_llvm import func as func_rules
@@ -30,6 +29,7 @@ from openinfer.lowering.cpu.to_llvm import words as word_rules
 from openinfer.lowering.cpu.to_llvm.converter import Converter, Rule
 from openinfer.lowering.cpu.to_llvm.types import convert_type
 from openinfer.lowering.facts import Facts
+from openinfer.lowering.kernels.units import is_elsewhere
 from openinfer.lowering.operations import operations_of
 from openinfer.runtime.errors import CompileError
 
@@ -92,7 +92,7 @@ class ConvertToLlvm(ModulePass):
                 converter = Converter(RULES, functions, has_half_conversions, target)
                 converted: Operation = _convert_function(child, converter)
                 needed.update(converter.needed)
-                if not converted.body.blocks and ELSEWHERE not in converted.attributes:
+                if not converted.body.blocks and not is_elsewhere(converted):
                     known[child.sym_name.data] = converted
             elif isinstance(child, memref.GlobalOp):
                 converted = memref_rules.convert_global(child)

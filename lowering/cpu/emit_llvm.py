@@ -17,7 +17,6 @@ from xdsl.ir import Operation
 
 from openinfer.dialects.extensions.llvm import UIToFPOp
 from openinfer.dialects.nn import InterfaceOp
-from openinfer.lowering.cpu.elsewhere import ELSEWHERE
 from openinfer.lowering.cpu.llvm_ir.function_writer import FunctionWriter
 from openinfer.lowering.cpu.llvm_ir.literals import (
     DEVICE_CODE,
@@ -27,6 +26,7 @@ from openinfer.lowering.cpu.llvm_ir.literals import (
     type_text,
 )
 from openinfer.lowering.cpu.team_text import TeamText, team_text
+from openinfer.lowering.kernels.units import is_elsewhere, unit_of
 from openinfer.lowering.operations import operations
 from openinfer.runtime.devices.cpu.llvm_module import LlvmModule, Passes
 from openinfer.runtime.devices.cpu.object_symbols import PROVIDED
@@ -71,6 +71,8 @@ class Texts:
         self._symbols: dict[str, str] = {}
         self._exported: set[str] = set()
         self._written: dict[str, llvm.FuncOp] = {}
+        self._small: dict[llvm.FuncOp, None] = {}
+        """Kernels that share a module, under their own names."""
         self._has_team = False
 
     def kernel(
@@ -92,8 +94,13 @@ class Texts:
         text = text.replace(_OWN, symbol)
         return LlvmModule(symbol + OBJECT, name, text, passes_for([function]))
 
-    def elsewhere(self) -> Elsewhere:
-        """The kernels that were written so far, for another process."""
+    def elsewhere(self, module: ModuleOp) -> Elsewhere:
+        """The kernels of a module, which were written, for another process. Raises CompileError (OI0962)
+        where one was not."""
+        for function in _Parts.of(module).functions:
+            if function.sym_name.data not in self._symbols and function not in self._small:
+                name = function.sym_name.data
+                raise CompileError("OI0962", f"@{name} cannot be compiled without the step")
         return Elsewhere(dict(self._symbols), frozenset(self._exported))
 
     def know(self, others: Elsewhere) -> None:
@@ -111,6 +118,11 @@ class Texts:
             called = [known[name] for name in team.calls if name in known]
             self._exported.update(f.sym_name.data for f in called if _is_internal(f))
             yield self._team(team)
+        yield from self._large(parts, known)
+
+    def _large(
+        self, parts: _Parts, known: Mapping[str, llvm.FuncOp | None]
+    ) -> Iterator[LlvmModule]:
         # LLVM begins with the first that is written: what takes long comes first.
         for function in sorted(parts.functions, key=_size, reverse=True):
             if function.sym_name.data not in self._symbols:
@@ -118,27 +130,33 @@ class Texts:
                 if text is not None:
                     yield text
 
+    def kernels(self, module: ModuleOp) -> Iterator[LlvmModule]:
+        """All kernels that were not written yet: large ones, and small ones of a unit together."""
+        parts = _Parts.of(module)
+        known = parts.known()
+        yield from self._large(parts, known)
+        rest = [f for f in parts.functions if f.sym_name.data not in self._symbols]
+        for group in _groups(f for f in rest if f not in self._small and _is_kernel(f)):
+            yield self._together(group, known)
+            self._small.update(dict.fromkeys(group))
+
     def rest(self, module: ModuleOp) -> Iterator[LlvmModule]:
         """All that was not written yet, `HOST` at the end. Raises CompileError (OI0981)."""
         yield from self.large(module)
+        yield from self.kernels(module)
         parts = _Parts.of(module)
-        known = parts.known()
-        for function in parts.elsewhere:
-            self._written.setdefault(self._symbols[function.sym_name.data], function)
-        # In one order, whoever wrote which of them.
-        written = [self._written[symbol] for symbol in sorted(self._written)]
-        outside = [*parts.outside, *written]
         rest = [f for f in parts.functions if f.sym_name.data not in self._symbols]
-        small: dict[llvm.FuncOp, None] = {}
-        for group in _groups(filter(_is_kernel, rest)):
-            yield self._small(group, known)
-            small.update(dict.fromkeys(group))
-        rest = [f for f in rest if f not in small]
-        whole = _Parts(parts.globals, [*outside, *small], rest)
+        rest = [f for f in rest if f not in self._small]
+        # What is called, and in one order, whoever wrote which of them.
+        known, outside = parts.known(), {f.sym_name.data for f in (*parts.outside, *rest)}
+        names = {name for f in rest for name in _callees(f)} - outside
+        called = {self._symbols.get(name, name): known[name] for name in names if name in known}
+        declared = [called[symbol] for symbol in sorted(called)]
+        whole = _Parts(parts.globals, [*parts.outside, *declared], rest)
         text = _text(whole, self._target, self._symbols, self._exported)
         yield LlvmModule(HOST, HOST, text, passes_for(rest))
 
-    def _small(
+    def _together(
         self, group: list[llvm.FuncOp], known: Mapping[str, llvm.FuncOp | None]
     ) -> LlvmModule:
         """The text of small kernels under their own names: it is for this program."""
@@ -172,15 +190,18 @@ _SMALL = "kernels"
 
 
 def _groups(kernels: Iterable[llvm.FuncOp]) -> Iterator[list[llvm.FuncOp]]:
-    """Small kernels in their order, as many at once as are worth a module."""
-    group: list[llvm.FuncOp] = []
-    size = 0
+    """Small kernels of a unit in their order, as many at once as are worth a module."""
+    groups: dict[int, list[llvm.FuncOp]] = {}
+    sizes: dict[int, int] = {}
     for function in kernels:
-        group.append(function)
-        size += _size(function)
-        if size >= SMALL_KERNELS:
-            yield group
-            group, size = [], 0
+        unit = unit_of(function)
+        groups.setdefault(unit, []).append(function)
+        sizes[unit] = sizes.get(unit, 0) + _size(function)
+        if sizes[unit] >= SMALL_KERNELS:
+            yield groups.pop(unit)
+            sizes[unit] = 0
+    # What is left of unit 0 is not: the step, which is there, has room for it.
+    yield from (group for unit, group in groups.items() if unit)
 
 
 def _own_module(
@@ -236,7 +257,7 @@ def _is_hidden(function: llvm.FuncOp) -> bool:
 
 
 def _has_body(function: llvm.FuncOp) -> bool:
-    return bool(function.body.blocks) or ELSEWHERE in function.attributes
+    return bool(function.body.blocks) or is_elsewhere(function)
 
 
 def _size(function: llvm.FuncOp) -> int:
@@ -292,7 +313,7 @@ class _Parts:
             if isinstance(op, llvm.GlobalOp):
                 parts.globals.append(op)
             elif isinstance(op, llvm.FuncOp):
-                if ELSEWHERE in op.attributes:
+                if is_elsewhere(op):
                     parts.elsewhere.append(op)
                 else:
                     (parts.functions if op.body.blocks else parts.outside).append(op)

@@ -26,6 +26,7 @@ from openinfer.dialects import nn
 from openinfer.dialects.nn.elements import byte_size
 from openinfer.lowering.interface import as_attribute
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.units import KernelFacts, is_elsewhere, retype
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.state_layout import layout_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
@@ -56,6 +57,10 @@ class LowerSizes(ModulePass):
         functions = {f.sym_name.data: f for f in op.body.ops if isinstance(f, FuncOp)}
         sizes = {name: _sizes(f) for name, f in functions.items()}
         needs = {name: _names(found) for name, found in sizes.items()}
+        elsewhere = {name: f for name, f in functions.items() if is_elsewhere(f)}
+        for name, function in elsewhere.items():
+            needs[name] = list(KernelFacts.of(function).sizes)
+            retype(function, [IndexType()] * len(needs[name]))
         step = functions.get("step")
         if step is not None:
             for call in [o for o in operations_of(step) if type(o) is CallOp]:

@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint
 
 from openinfer.dialects import nn
 from openinfer.lowering.host.lower_checks import error_record
-from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.builder import TILED, LoopBuilder
 from openinfer.lowering.kernels.sum_chains import rounds_of
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.places import as_hosts
@@ -46,7 +46,7 @@ class PollLoops(ModulePass):
 
     A watched step looks after each node that it has shown, too: a watcher may fail, or be interrupted.
     A loop is left as it is where its iterations, times those of the loops around it up to one that looks,
-    are known to be few.
+    are known to be few, and where it takes a batch in parts (`tile-batch`).
 
     Requires: `plan-memory`, and states not lowered: what is noted of them first must be whole.
     Leaves: other steps as they are.
@@ -82,7 +82,7 @@ def _long_loops(op: Operation, around: int) -> list[scf.ForOp]:
         for block in region.blocks:
             for inner in block.ops:
                 times = around
-                if isinstance(inner, scf.ForOp):
+                if isinstance(inner, scf.ForOp) and TILED not in inner.attributes:
                     rounds = rounds_of(inner)
                     times = FEW + 1 if rounds is None else around * rounds
                     if times > FEW:

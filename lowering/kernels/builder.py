@@ -46,6 +46,8 @@ PARALLEL = "openinfer.parallel"
 """Marks a loop whose rounds may run on several threads."""
 TOGETHER = "openinfer.together"
 """Marks a loop whose rounds follow each other, while threads share the parallel loops of each."""
+TILED = "openinfer.tiled"
+"""Marks a loop of the step over the parts of a batch: all rounds are what one kernel does without it."""
 SUMS = "openinfer.sums"
 """What a loop adds up, for passes that put sums in blocks: "products", "long products" (a part of a long
 sum), "marks", of which only NaN matters, or what a kernel of the device has to add "in order"."""

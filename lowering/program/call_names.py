@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -18,6 +19,7 @@ from openinfer.dialects.graph import (
     SizeAttr,
     SliceAttr,
 )
+from openinfer.dialects.graph.syntax import number_attribute
 from openinfer.lowering.program.places import Part, Places
 from openinfer.lowering.program.report import Report
 from openinfer.runtime.quick_dataclass import dataclass
@@ -42,6 +44,8 @@ class CallNames:
     places: Places
     call: CallOp
     block: BlockOp
+    counted: Collection[str] = ()
+    """The indices of the loops around the call, and the sizes of the program."""
     arguments: dict[str, Attribute] = field(init=False)
     locals: dict[str, str] = field(default_factory=dict[str, str])
     sizes: dict[str, SizeLike] = field(default_factory=dict[str, SizeLike])
@@ -105,6 +109,22 @@ class CallNames:
             return NameAttr(str(self.sizes[name]))
         return NameAttr(self.locals.get(name, name))
 
+    def number(self, operand: Attribute) -> Size | None:
+        """What a parameter is that an op takes, where the call gives an index, a size or an expression; None
+        for a variable and for a plain number."""
+        if not isinstance(operand, RefAttr) or operand.bracketed.data:
+            return None
+        name = operand.variable.data
+        size = _as_size(self.arguments[name]) if name in self.arguments else None
+        if size is None or size.constant is not None:
+            return None
+        if size.single_name is not None and size.single_name not in self.counted:
+            return None
+        if not _divides_by_numbers(size):
+            # Where an op divides by 0, it gives 0.
+            self._wrong(name, "an expression that is an operand divides by numbers only")
+        return size
+
     def reference(
         self, ref: RefAttr, node: Operation, part: Part, *, literal: bool, texts: bool = False
     ) -> Attribute:
@@ -133,6 +153,8 @@ class CallNames:
                 return value
             if isinstance(value, IntegerAttr | FloatAttr):
                 return LiteralAttr(value)  # pyright: ignore[reportUnknownArgumentType]
+            if isinstance(value, SizeAttr) and value.data.constant is not None:
+                return LiteralAttr(number_attribute(value.data.constant))
             self._wrong(name, "an operand is a variable or a number")
         else:
             self._wrong(name, "a variable stands here")
@@ -182,6 +204,14 @@ class CallNames:
         )
 
 
+def around(op: Operation) -> Iterator[Operation]:
+    """The ops that an op stands in, innermost first."""
+    outer = op.parent_op()
+    while outer is not None:
+        yield outer
+        outer = outer.parent_op()
+
+
 def _as_size(value: Attribute) -> Size | None:
     """An argument in an expression; None for one that is no number."""
     match value:
@@ -197,6 +227,13 @@ def _as_size(value: Attribute) -> Size | None:
             return Size.name(value.variable.data)
         case _:
             return None
+
+
+def _divides_by_numbers(size: Size) -> bool:
+    atoms = [atom for monomial, _ in size.terms for atom in monomial if atom[0] != "name"]
+    parts = [part for atom in atoms for part in atom[1:] if isinstance(part, Size)]
+    good = all(atom[0] != "floordiv" or Size.of(cast("Size", atom[2])).constant for atom in atoms)
+    return good and all(_divides_by_numbers(part) for part in parts)
 
 
 def names_between_braces(text: str) -> list[str]:

@@ -24,7 +24,7 @@ from openinfer.dialects.graph import (
     VariableOp,
     YieldOp,
 )
-from openinfer.lowering.program.call_names import names_between_braces
+from openinfer.lowering.program.call_names import around, names_between_braces
 from openinfer.lowering.program.check_declarations import DeclarationChecks
 from openinfer.lowering.program.expansion import MAX_ADDED, MAX_DEPTH
 from openinfer.lowering.program.inlining import (
@@ -227,7 +227,7 @@ class _Checks:
         for used, part in _used(op):
             if used in known or used in self.places.unreadable:
                 continue
-            inside = [i.index.data for i in _around(op) if isinstance(i, LoopOp)]
+            inside = [i.index.data for i in around(op) if isinstance(i, LoopOp)]
             if used in inside:
                 continue
             message = (
@@ -328,7 +328,7 @@ class _Checks:
         given: list[tuple[Attribute, Part]] = [(v, ("inputs", n)) for n, v in enumerate(op.inputs)]
         given += [(v, ("settings", n)) for n, v in op.settings.data.items()]
         known: set[str] = set()
-        for outer in _around(op):
+        for outer in around(op):
             if isinstance(outer, LoopOp):
                 known.add(outer.index.data)
             elif isinstance(outer, BlockOp):
@@ -423,13 +423,6 @@ def _used(op: Operation) -> Iterator[tuple[str, Part]]:
     for ref in reads():
         name = ref.variable.data
         yield name, places.get(name, ())
-
-
-def _around(op: Operation) -> Iterator[Operation]:
-    outer = op.parent_op()
-    while outer is not None:
-        yield outer
-        outer = outer.parent_op()
 
 
 def _size_names(value: object) -> Iterator[str]:

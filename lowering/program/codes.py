@@ -252,7 +252,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "OI0275": (
         "argument that cannot stand where the block needs it",
         "What a block is given stands wherever the block names its parameter: a text in the braces of a "
-        "tensor's name, a number or size in settings and expressions, a variable or number as an operand.",
+        "tensor's name, a number or size in settings and expressions, a variable, number or size as an "
+        "operand. An expression that is an operand divides by numbers only.",
     ),
     "OI0283": (
         "literal without a dtype",

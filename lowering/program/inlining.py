@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import partial
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -41,10 +42,18 @@ from openinfer.dialects.graph import (
 )
 from openinfer.dialects.graph.syntax import OPEN
 from openinfer.lowering.locations import at_call, call_site
-from openinfer.lowering.program.call_names import BRACES, CallNames, mentioned, names_between_braces
+from openinfer.lowering.program.call_names import (
+    BRACES,
+    CallNames,
+    around,
+    mentioned,
+    names_between_braces,
+)
 from openinfer.lowering.program.nodes import argument_text, call_text
 from openinfer.lowering.program.places import Part, Place, Places
 from openinfer.lowering.program.report import Report
+from openinfer.lowering.program.size_definitions import definitions, expressions
+from openinfer.lowering.program.size_numbers import SizeNumbers
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.sizes import Size
 
@@ -87,6 +96,8 @@ class _Inliner:
         }
         self.globals = {op.variable.data for op in module.body.ops if isinstance(op, VariableOp)}
         self.taken = set(_names(module))
+        self.sizes = set(_size_names(module)) - self.globals - set(written_in(module.body.ops))
+        self.definitions = expressions(definitions(module))
         self.constants: dict[tuple[str, str, str], str] = {}
         """The declarations that calls have made, by block, name and tensor."""
         self.parts: dict[Operation, list[tuple[Part, Place]]] = {}
@@ -163,7 +174,10 @@ class _Call:
 
     def __post_init__(self) -> None:
         inliner = self.inliner
-        self.names = CallNames(inliner.report, inliner.places, self.call, self.block)
+        counted = {
+            op.index.data for op in around(self.call) if isinstance(op, LoopOp)
+        } | inliner.sizes
+        self.names = CallNames(inliner.report, inliner.places, self.call, self.block, counted)
 
     def ops(self) -> list[Operation]:
         body = list(self.block.body.block.ops)
@@ -189,7 +203,8 @@ class _Call:
         if direct:
             assert isinstance(last, OpOp | CallOp)
             self.assigned.update(self.names.locals[name] for name in returned)
-            (op,) = self._copied([last])
+            *before, op = self._copied([last])
+            found += before
             op.properties["outputs"] = self.call.outputs
             op.location = at_call(last.location, self.site, returned[0])
             found.append(op)
@@ -273,9 +288,16 @@ class _Call:
                 else:
                     op = ScopeOp(node.label.data, inner, node.hints.data if node.hints else None)
             else:
+                hints = node.hints if isinstance(node, OpOp) else None
+                numbers = SizeNumbers(
+                    partial(self.inliner.fresh, "number"),
+                    self.inliner.definitions,
+                    hints.data if hints is not None else None,
+                )
                 op = node.clone()
                 for key, value in node.properties.items():
-                    op.properties[key] = self._property(node, key, value)
+                    op.properties[key] = self._property(node, key, value, numbers)
+                found += self._in_front(numbers, node)
             changed = {*self.names.arguments, *self.names.locals, *self.names.sizes}
             name = node.variable.data if isinstance(node, AssignOp) else ""
             if isinstance(node, LoopOp) and isinstance(op, LoopOp) and op.index != node.index:
@@ -298,6 +320,16 @@ class _Call:
                 self.inliner.places.parts[declared, ()] = self.inliner.places.of(node)
                 yield declared
 
+    def _in_front(self, numbers: SizeNumbers, node: Operation) -> Iterator[Operation]:
+        """What computes the sizes that an op takes."""
+        for op in numbers.ops:
+            declared = AssignOp(op.outputs.data[0].variable.data, OPEN)
+            self.inliner.places.implied.add(declared)
+            for one in (declared, op):
+                one.location = at_call(node.location, self.site)
+                self.inliner.places.parts[one, ()] = self.inliner.places.of(node)
+                yield one
+
     def _results(self, returned: Sequence[str]) -> list[Operation]:
         """What is returned goes where the call wants it, all at once: `a, b = branch swap(a, b);`."""
         kept: list[Operation] = []
@@ -317,7 +349,9 @@ class _Call:
             self.inliner.places.parts[op, ()] = self.inliner.places.of(self.call)
         return [*kept, *moved]
 
-    def _property(self, node: Operation, key: str, value: Attribute) -> Attribute:
+    def _property(
+        self, node: Operation, key: str, value: Attribute, numbers: SizeNumbers
+    ) -> Attribute:
         if key in ("variable", "variables"):
             if isinstance(value, ArrayAttr):
                 return ArrayAttr([self._name(name, node) for name in value])
@@ -326,10 +360,13 @@ class _Call:
             return value
         texts = isinstance(node, CallOp)
         if key == "inputs" and isinstance(value, ArrayAttr):
+            sizes = [self.names.number(item) if isinstance(node, OpOp) else None for item in value]
             return ArrayAttr(
                 [
                     self.names.value(item, node, (key, place), operand=True, texts=texts)
-                    for place, item in enumerate(value)
+                    if size is None
+                    else numbers.operand(size)
+                    for place, (item, size) in enumerate(zip(value, sizes))
                 ]
             )
         if key == "settings" and isinstance(value, DictionaryAttr):
@@ -345,6 +382,16 @@ class _Call:
         assert isinstance(value, StringAttr)
         found = self.names.reference(RefAttr.of(value.data), node, ("variable",), literal=False)
         return found.variable if isinstance(found, RefAttr) else value
+
+
+def _size_names(module: ModuleOp) -> Iterator[str]:
+    """The sizes that a program names."""
+    for op in module.body.ops:
+        if isinstance(op, SizeOp | PackageSizeOp):
+            yield op.size.data
+        elif isinstance(op, VariableOp):
+            indices = {index.data for index in op.indices}
+            yield from (name for dim in op.sizes for name in dim.names if name not in indices)
 
 
 def _names(module: ModuleOp) -> Iterator[str]:

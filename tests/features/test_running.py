@@ -39,7 +39,7 @@ Y = np.maximum(5 * (X + 2), 0)
 def test_nothing_runs_at_definition(tmp_path: Path) -> None:
     """A program that must fail in a step is defined, checked and bound without a word."""
     program = oi.graph(
-        "dynamic { k: i64[1]; } constant { t: f32[2]; } "
+        "dynamic { k: i64[1]; } constant { t: f32[2] @init(0); } "
         "block entry { assign y: f32[1]; op gather(t, k) >> y; return y; }"
     )
     assert not program.parsed

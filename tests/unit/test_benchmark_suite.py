@@ -40,6 +40,7 @@ def bench(*words: object) -> int:
         (("--threads", "one"), "--threads takes numbers above 0, not 'one'"),
         (("--rounds", "-1"), "--rounds and --slice take numbers above 0"),
         (("--resume",), "name it: --json FILE"),
+        (("--again",), "--again goes on with the file of --json"),
         (("--page",), "--page shows what the file of --json holds"),
     ],
 )
@@ -96,6 +97,17 @@ def test_a_race_is_written_resumed_and_shown(
     file.write_text(json.dumps(data))
     assert bench(*words, "--resume") == 0
     assert json.loads(file.read_text())["rows"] == [row]
+    other = row | {"name": "matmul-65", "title": "another row"}
+    data["environment"]["commit"] = "before"
+    data["rows"] = [row, other]
+    file.write_text(json.dumps(data))
+    assert bench(*words, "--again") == 0
+    again = json.loads(file.read_text())
+    assert [one["title"] for one in again["rows"]] == ["matmul 64 cubed", "another row"]
+    assert again["environment"]["commit"] == "before"
+    assert again["rows"][0]["commit"] != "before"
+    assert "- matmul-64: commit " in page(again)
+    assert again["rows"][1] == other
     data["environment"]["cpu"] = "another"
     file.write_text(json.dumps(data))
     assert bench(*words, "--resume") == 2

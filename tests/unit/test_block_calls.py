@@ -109,6 +109,64 @@ def test_a_call_is_what_its_statements_are() -> None:
     np.testing.assert_array_equal(np.asarray(results[0]), np.asarray(results[1]))
 
 
+SIZES = """
+size wide = D / parts;
+size parts = 3;
+dynamic { x: f32[B, D]; n: i32; }
+block shift(h, k, by=1) {
+    y = op add(h, cast(k, to=f32));
+    y = op mul(y, by);
+    return y;
+}
+block both(h, a, b) {
+    h1 = op mul(h, 1.0);
+    loop inner (l in 0..2) { h1 = op add(h, cast(mul(a, l), to=f32)); }
+    y = branch shift(h1, b + 1);
+    z = branch shift(y, k=b, by=2);
+    return z;
+}
+block entry {
+    y = op mul(x, 1.0);
+    loop outer (l in 1..3) {
+        y = branch shift(y, l);                 // an index
+        y = branch shift(y, 3 - 2*l);
+        y = branch shift(y, l / 2);
+        y = branch shift(y, n + l);             // a variable
+        y = branch both(y, l, l + 1);           // of one call, an argument of another
+        y = branch both(y, B, 3*wide);          // sizes
+        y = branch shift(y, k=D);
+    }
+    y = branch shift(y, parts * 2);
+    y = branch shift(y, B - B / 2);
+    return y;
+}
+"""
+
+
+def test_an_index_and_a_size_are_operands() -> None:
+    """As i64 without dimensions, also where a loop of the block has an index of that name."""
+    x = np.arange(12, dtype=np.float32).reshape(2, 6) / 8
+
+    def shift(y: Any, n: int, by: int = 1) -> Any:
+        return (y + n) * by
+
+    def both(y: Any, a: int, b: int) -> Any:
+        return shift(shift(y + a, b + 1), b, 2)
+
+    wanted = x
+    for i in (1, 2):
+        for number in (i, 3 - 2 * i, i // 2, 7 + i):
+            wanted = shift(wanted, number)
+        wanted = shift(both(both(wanted, i, i + 1), 2, 6), 6)
+    wanted = shift(shift(wanted, 6), 1)
+    agree(SIZES, [{"x": x, "n": np.int32(7)}])
+    found = oi.Simulator(SIZES, None).make_executor().run(x=x, n=np.int32(7))["y"]
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+    laid_out = formatted(SIZES, "t.oi")
+    assert formatted(laid_out, "t.oi") == laid_out
+    assert print_program(parse_program(laid_out)) == print_program(parse_program(SIZES))
+
+
 def test_results_are_given_all_at_once() -> None:
     text = """
     dynamic { x: f32[2]; y: f32[2]; }
@@ -266,6 +324,17 @@ block dense(h, path, k=1) {
             "y = branch f(x, 0.5);",
         ),
         ("OI0275", DENSE, 'y = branch dense(x, "a.{l}");'),
+        (
+            "OI0275",
+            "block f(h, n) { y = op add(h, cast(n, to=f32)); return y; }\n",
+            "loop a (l in 1..2) { y = branch f(x, 4 / l); }",
+        ),
+        # A statement stores no number.
+        (
+            "OI0210",
+            "block f(h, n) { return n; }\n",
+            "loop a (l in 1..2) { y = branch f(x, l); }",
+        ),
         (
             "OI0274",
             'block f(h, path) { constant { w: f32[4] @ref("{paht}.w"); } y = op add(h, w); return y; }\n',

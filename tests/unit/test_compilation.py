@@ -215,6 +215,7 @@ def test_an_interrupt_leaves_no_thread_inside_of_llvm(monkeypatch: pytest.Monkey
     work = Compilation(host_target(), 2)
     for number in range(20):
         work.add(adds(f"f{number}", number))
+    monkeypatch.setattr(work, "_wait_for_begin", interrupt)
     with pytest.raises(KeyboardInterrupt), work:
         work.objects(interrupt)
     assert set(threading.enumerate()) <= before

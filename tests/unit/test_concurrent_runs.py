@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from interrupts import interrupted, raises
 
 import openinfer as oi
 from openinfer.compiler.api import compile as compile_program
+from openinfer.runtime import turns
 from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.options import available_cpus
 from openinfer.runtime.stepping import Follower
@@ -401,6 +403,57 @@ def test_ctrl_c_at_any_moment_leaves_the_executor_usable() -> None:
     assert now == counted.fetch("sum") == counted.fetch("calls")
     assert np.array_equal(counted.fetch("seen"), np.ones(now))
     assert not plain._beside.all
+
+
+def test_ctrl_c_behind_any_call_of_a_turn_gives_it_back() -> None:
+    """Python runs handlers of signals where a function begins, and behind calls."""
+
+    class Stop(Exception):
+        pass
+
+    place = turns.alone.__code__.co_filename
+
+    def is_stopped(work: Callable[[], object], after: int) -> bool:
+        left = after
+
+        def profile(frame: FrameType, event: str, _: object) -> None:
+            nonlocal left
+            near = [one for one in (frame, frame.f_back) if one is not None]
+            if event in ("call", "c_return") and place in [one.f_code.co_filename for one in near]:
+                left -= 1
+                if left < 0:
+                    sys.setprofile(None)
+                    raise Stop
+
+        sys.setprofile(profile)
+        try:
+            work()
+        except Stop:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    executor: Any = oi.Simulator(COUNTED).make_executor()
+    given = {"d": 1, "x": np.ones(2, np.float32)}
+    works: list[tuple[Callable[[], object], int]] = [
+        (lambda: executor.run(**given), 3),
+        (lambda: executor.insert(**given), 2),
+        (lambda: executor.fetch("sum"), 2),
+        (lambda: list(executor.iterate()), 8),
+        (executor.step, 2),
+        (executor.snapshot, 2),
+        (executor.reset, 2),
+    ]
+    for work, least in works:
+        stopped = 0
+        executor.insert(**given)
+        while is_stopped(work, stopped):
+            stopped += 1
+            assert executor._turn.slot == {0: True}
+            executor.insert(**given)
+        assert stopped >= least
+        assert executor._turn.slot == {0: True}
 
 
 def test_a_call_inside_of_a_call_is_refused() -> None:

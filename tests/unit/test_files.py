@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from openinfer.runtime import files
-from openinfer.runtime.files import read_bytes, read_text, remove_abandoned, write_file
+from openinfer.runtime.files import read_bytes, read_text, remove_abandoned, write_file, write_text
 
 NAMELESS = [True, False]
 
@@ -111,6 +111,13 @@ def test_what_a_killed_writer_leaves_is_removed(tmp_path: Path, way: str) -> Non
         child.send_signal(signal.SIGKILL)
     write_file(tmp_path / "other", [b"x"])
     assert list(tmp_path.iterdir()) == [tmp_path / "other"]
+
+
+def test_a_folder_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
+    target = tmp_path / "nowhere" / "page.html"
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(target, "")
+    assert caught.value.filename == str(target)
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:

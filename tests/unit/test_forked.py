@@ -19,12 +19,14 @@ SCRIPT = """
 import hashlib, json, os, signal, sys, threading, time
 
 import openinfer as oi
+from openinfer.compiler import compile as compiling
 from openinfer.compiler.backends import cpu, forked
-from openinfer.lowering.cpu import elsewhere, emit_llvm
+from openinfer.lowering.cpu import emit_llvm, partition_kernels
 
 os.environ["OPENINFER_CACHE"] = "off"
-# All kernels of a small program are large enough, and the child gets the first of them.
-elsewhere.LEAST, elsewhere.WORTH, elsewhere.BESIDE = 150, 0, 10**6
+# A small program is worth it, and the child gets all of its kernels.
+partition_kernels.WORTH = 0
+partition_kernels.BESIDE = 10**6
 model = oi.open_model("examples/mlp.oinf")
 forks, real_fork = [], os.fork
 
@@ -34,6 +36,13 @@ def fork():
 
 os.fork = fork
 found = {}
+tries, lowered = [], compiling._lowered
+
+def counted(*given, **options):
+    tries.append(None)
+    return lowered(*given, **options)
+
+compiling._lowered = counted
 
 def children():
     try:
@@ -42,18 +51,20 @@ def children():
     except ChildProcessError:
         return False
 
-def compiled(name, processes="2"):
+def compiled(name, processes="2", text="mlp", package=model):
     os.environ["OPENINFER_COMPILE_PROCESSES"] = processes
     forks.clear()
+    tries.clear()
     try:
-        program = oi.compile(oi.graph_file("examples/mlp.oi"), model)
+        program = oi.compile(oi.graph_file(f"examples/{text}.oi"), package)
         result = hashlib.sha256(program.to_bytes()).hexdigest()
     except KeyboardInterrupt:
         result = "interrupted"
-    found[name] = [result, len(forks), children()]
+    found[name] = [result, len(forks), children(), len(tries)]
 
 compiled("alone", "1")
 compiled("two")
+compiled("three", "3")
 
 begin = cpu._Begun._lowered_here
 def ended(*_):
@@ -61,21 +72,28 @@ def ended(*_):
 cpu._Begun._lowered_here = ended
 compiled("lost at once")
 
-def half(self, module, share, tell):
-    begin(self, module, share, tell)
-    os._exit(1)
-cpu._Begun._lowered_here = half
+def until(count):
+    def part(self, *given):
+        *given, tell = given
+        told = []
+        def counted(message):
+            if len(told) == count:
+                os._exit(1)
+            told.append(None)
+            tell(message)
+        begin(self, *given, counted)
+        os._exit(1)
+    return part
+cpu._Begun._lowered_here = until(1)
+compiled("lost behind the facts")
+cpu._Begun._lowered_here = until(2)
 compiled("lost behind the names")
 
-def wrong(self, module, share, tell):
+def wrong(self, *_):
     raise RuntimeError("a mistake of the compiler's")
 cpu._Begun._lowered_here = wrong
 compiled("failed")
 
-def few(self, module, share, tell):
-    return begin(self, module, share, lambda names: tell(emit_llvm.Elsewhere({}, frozenset())))
-cpu._Begun._lowered_here = few
-compiled("left all")
 cpu._Begun._lowered_here = begin
 
 def full():
@@ -127,6 +145,11 @@ compiled("beside a thread")
 stop.set()
 thread.join()
 
+# A step that looks at its data hands kernels to the team, which have two forms.
+partition_kernels.BESIDE = 3000
+for processes in ("1", "2", "4"):
+    compiled(f"decoder {processes}", processes, "decoder", oi.open_model("examples/decoder.oinf"))
+
 rest = emit_llvm.Texts.rest
 def interrupted(*_):
     raise KeyboardInterrupt
@@ -149,36 +172,49 @@ def found() -> dict[str, Any]:
 
 
 def test_one_process_does_not_fork(found: dict[str, Any]) -> None:
-    assert found["alone"][1:] == [0, False]
+    assert found["alone"][1:] == [0, False, 1]
 
 
-CASES = ("two", "lost at once", "lost behind the names", "failed", "left all", "no room")
+CASES = {
+    "two": (1, 1),
+    "three": (1, 1),
+    "lost at once": (1, 2),
+    "lost behind the facts": (1, 2),
+    "lost behind the names": (1, 2),
+    "failed": (1, 2),
+    "no room": (1, 1),
+}
+"""How many children are begun, and how often the program is compiled."""
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_program_is_the_same(found: dict[str, Any], case: str) -> None:
-    program, forks, children = found[case]
-    assert forks == 1
-    assert program == found["alone"][0]
-    assert not children
+    assert found[case] == [found["alone"][0], CASES[case][0], False, CASES[case][1]]
+
+
+@pytest.mark.parametrize(("processes", "forks"), [(2, 1), (4, 2)])
+def test_a_program_whose_kernels_have_two_forms(
+    found: dict[str, Any], processes: int, forks: int
+) -> None:
+    assert found[f"decoder {processes}"] == [found["decoder 1"][0], forks, False, 1]
 
 
 def test_no_fork_beside_other_threads(found: dict[str, Any]) -> None:
-    assert found["beside a thread"] == [found["alone"][0], 0, False]
+    assert found["beside a thread"] == [found["alone"][0], 0, False, 1]
 
 
 def test_an_interrupt_leaves_no_child(found: dict[str, Any]) -> None:
-    assert found["interrupted"] == ["interrupted", 1, False]
+    assert found["interrupted"] == ["interrupted", 1, False, 1]
 
 
 @pytest.mark.parametrize("case", ["interrupted at the fork", "interrupted beside progress"])
 def test_an_interrupt_at_the_fork(found: dict[str, Any], case: str) -> None:
     """It leaves no child and no open file, and signals as they were."""
-    assert found[case] == ["interrupted", 1, False, 0, True, 0]
+    assert found[case] == ["interrupted", 1, False, 1, 0, True, 0]
 
 
 def test_no_room_for_another_file(found: dict[str, Any]) -> None:
-    assert found["no pipe"] == [found["alone"][0], 0, False]
+    assert found["no pipe"] == [found["alone"][0], 0, False, 1]
 
 
 def test_no_fork_with_devices_and_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,6 +284,7 @@ PIECES = [
         "    cache: f16[H, Dh];",
         after="block entry { return; }",
         sizes={"B": 3, "H": 2, "Dh": 2},
+        metadata={"alpha": oi.ScalarValue(0.5, "f32")},
         steps=({"x": X3},),
     ),
     Piece(

@@ -68,6 +68,22 @@ def test_every_name_is_known() -> None:
         assert (name, kind, owner) in kinds or kind == "slot"
 
 
+def test_an_index_is_an_argument_for_an_operand() -> None:
+    text = """
+    dynamic { x: f32[4]; }
+    block shift(h, n) { y = op add(h, cast(n, to=f32)); return y; }
+    block entry {
+        y = op neg(x);
+        loop rows (l in 0..2) { y = branch shift(y, l); y = branch shift(y, n=l + 1); }
+        return y;
+    }
+    """
+    analysis = Analysis(text, "p.oi")
+    assert analysis.findings.diagnostics == []
+    kinds = {word.text: analysis.words.symbol(word).kind for word in analysis.words.words}
+    assert (kinds["n"], kinds["l"]) == ("parameter", "index")
+
+
 def test_a_parameter_is_renamed_where_calls_and_texts_name_it() -> None:
     text = renamed("dense(x0, path, top", "path")
     assert "block dense(x0, fresh, top=6)" in text

@@ -100,10 +100,10 @@ def test_packed_arrays(model: oi.Package) -> None:
     ],
 )
 def test_settings(node: str, expected: list[float] | None, model: oi.Package) -> None:
-    text = PROGRAM.format(dtype="f32", constant="k: f32", node=node)
+    text = PROGRAM.format(dtype="f32", constant="k: f32 @init(0)", node=node)
     found = both(text, model, np.array([-1, 2, -3], np.float32))
     if expected is None:
-        quoted = PROGRAM.format(dtype="f32", constant="k: f32", node=node.replace("mode", '"tanh"'))
+        quoted = text.replace("mode", '"tanh"')
         expected = both(quoted, model, np.array([-1, 2, -3], np.float32)).tolist()
     assert found.tolist() == expected
 

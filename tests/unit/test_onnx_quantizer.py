@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,22 @@ class Calibration:
 
     def get_next(self) -> Feeds | None:
         return next(self.feeds, None)
+
+
+def export(module: Any, given: Any, path: Path, names: list[str], **more: Any) -> None:
+    """With PyTorch's older exporter, whose graphs ONNX Runtime's tools know."""
+    of_export: list[tuple[type[Warning], str]] = [
+        (DeprecationWarning, "You are using the legacy TorchScript-based ONNX export"),
+        (DeprecationWarning, "The feature will be removed"),
+        (torch.jit.TracerWarning, "Converting a tensor to a Python boolean"),
+        (UserWarning, "Exporting aten::index operator"),
+    ]
+    with warnings.catch_warnings():
+        for kind, message in of_export:
+            warnings.filterwarnings("ignore", message, kind)
+        torch.onnx.export(
+            module, given, path, input_names=names, opset_version=17, dynamo=False, **more
+        )
 
 
 def static(source: Path, target: Path, feeds: list[Feeds], *, operators: bool = False) -> Path:
@@ -90,10 +107,7 @@ def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)]
     model = nn.Sequential(*stem, Block(8, 8, 1), Block(8, 16, 2), *head).eval()
     path = tmp_path_factory.mktemp("resnet") / "model.onnx"
-    torch.onnx.export(
-        *(model, (torch.zeros(1, 3, 32, 32),), path),
-        **{"input_names": ["x"], "opset_version": 17, "dynamo": False},
-    )
+    export(model, (torch.zeros(1, 3, 32, 32),), path, ["x"])
     return path
 
 
@@ -137,11 +151,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     names, folder = ["tokens", "mask", "kinds"], tmp_path_factory.mktemp("bert")
     given = torch.zeros((1, 8), dtype=torch.int64)
-    torch.onnx.export(
-        *(Hidden(), (given, given + 1, given), folder / "model.onnx"),
-        **{"input_names": names, "opset_version": 17, "dynamo": False},
-        dynamic_axes={name: {0: "B", 1: "L"} for name in names},
-    )
+    axes = {name: {0: "B", 1: "L"} for name in names}
+    export(Hidden(), (given, given + 1, given), folder / "model.onnx", names, dynamic_axes=axes)
     made = optimizer.optimize_model(
         str(folder / "model.onnx"), model_type="bert", num_heads=2, hidden_size=32, opt_level=0
     )

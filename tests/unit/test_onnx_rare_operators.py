@@ -84,6 +84,23 @@ def test_places_of_the_largest_elements(order: int) -> None:
         agree("MaxPool", {"x": f32(1, 2, 9)}, types=types, kernel_shape=[3])
 
 
+def test_numbers_at_their_limits() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.5, -3.0], np.float32)
+    agree("Sign", {"x": x})
+    agree("ThresholdedRelu", {"x": x})
+    agree("Shrink", {"x": x}, lambd=1.0, bias=0.5)
+    agree("HardSigmoid", {"x": x})
+
+
+@pytest.mark.parametrize("where", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize("mode", ["floor", "round_prefer_ceil"])
+def test_places_between_two_elements(where: str, mode: str) -> None:
+    """`0.5 / 0.2` is 2.5 in f32, where the scale is given, and a little less in f64."""
+    inputs = {"x": f32(1, 1, 5, 6), "R": np.zeros(0, np.float32)}
+    inputs["S"] = np.array([1, 1, 0.2, 0.6], np.float32)
+    agree("Resize", inputs, coordinate_transformation_mode=where, nearest_mode=mode)
+
+
 def test_labels() -> None:
     lists = {"keys_int64s": [3, 1, 7], "values_floats": [0.5, -2.0, 9.0], "default_float": 4.0}
     given = np.array([[1, 2, 3], [7, 7, -1]], np.int64)

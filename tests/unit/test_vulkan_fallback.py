@@ -19,6 +19,7 @@ NEVER = (
     "results that share bytes",
     "the device has nothing to compute",
     "the device has no kernel for it",
+    "the device has no kernel for bytes of",
     "weights in such a layout",
     "attention that is rounded to bf16",
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from vulkan_library import Library
 
 import openinfer as oi
 from openinfer.lowering.vulkan import lower_dispatches
-from openinfer.runtime.devices.vulkan import step
+from openinfer.runtime.devices.vulkan import hand_over, step
 from openinfer.runtime.devices.vulkan.commands import CommandPool
 from openinfer.runtime.devices.vulkan.known_steps import KnownSteps
 from openinfer.runtime.devices.vulkan.logical import Allocation, logical_device
@@ -23,7 +25,7 @@ from openinfer.runtime.devices.vulkan.memory import FOR_HOST
 from openinfer.runtime.devices.vulkan.native import SUBMIT, address, native_code
 from openinfer.runtime.devices.vulkan.pieces import Asked, read_piece
 from openinfer.runtime.devices.vulkan.record import HEAD, KNOWN, USED, empty_record
-from openinfer.runtime.devices.vulkan.step import DeviceStep, submit_address
+from openinfer.runtime.devices.vulkan.step import DeviceStep
 from openinfer.runtime.errors import OpenInferError
 
 CHAIN = """
@@ -37,6 +39,9 @@ block entry {
     return y, z;
 }
 """
+COUNTS = CHAIN.replace("return y", "cache.increment n;\n    return y").replace(
+    "block", "persistent { n: i32; }\nblock"
+)
 WAITS = """
 dynamic { x: f32[B, 64]; }
 constant { w: f32[64, 64] @init(0.5); table: f32[4096, 64] @init(0.25); }
@@ -211,12 +216,7 @@ def test_several_threads_with_executors_of_their_own(
 
 def test_ctrl_c_comes_behind_the_step(asked: list[int], everything_on_vulkan: None) -> None:
     """State is as if it had not been, or as if it had ended; the next step is right."""
-    executor: Any = oi.compile(
-        CHAIN.replace("return y", "cache.increment n;\n    return y").replace(
-            "block", "persistent { n: i32; }\nblock"
-        ),
-        device="vulkan",
-    ).make_executor()
+    executor: Any = oi.compile(COUNTS, device="vulkan").make_executor()
     x = drawn(20000)
     expected = executor.run(x=x)["z"].copy()
     asked.clear()
@@ -228,6 +228,49 @@ def test_ctrl_c_comes_behind_the_step(asked: list[int], everything_on_vulkan: No
         assert count in (steps, steps + 1)
         assert np.array_equal(executor.run(x=x)["z"], expected)
         steps = count + 1
+
+
+@pytest.mark.parametrize("event", ["call", "return"])
+@pytest.mark.parametrize(
+    "function",
+    [hand_over._submit, DeviceStep.drain_safely],  # pyright: ignore[reportPrivateUsage]
+)
+def test_ctrl_c_where_python_is_asked(
+    vulkan: None,
+    everything_on_vulkan: None,
+    monkeypatch: pytest.MonkeyPatch,
+    function: Any,
+    event: str,
+) -> None:
+    """Outside of every `try`: where the function begins that a step calls, and where it ends."""
+    executor: Any = oi.compile(COUNTS, device="vulkan").make_executor()
+    oracle = oi.Simulator(COUNTS).make_executor()
+    lost: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    before = sys.gettrace()
+
+    def trace(frame: FrameType, what: str, _: object) -> Any:
+        if frame.f_code is function.__code__ and what == event:
+            sys.settrace(before)
+            raise KeyboardInterrupt
+        return trace
+
+    executor.run(x=drawn(2))
+    steps = 1
+    for batch in (3, 5):
+        # Sizes that machine code does not know.
+        sys.settrace(trace)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                executor.run(x=drawn(batch))
+        finally:
+            sys.settrace(before)
+        count = int(executor.fetch("n"))
+        assert count in (steps, steps + 1)
+        found = executor.run(x=drawn(batch))["z"]
+        assert np.allclose(found, oracle.run(x=drawn(batch))["z"], atol=1e-4)
+        steps = count + 1
+    assert lost == []
 
 
 def test_steps_go_to_python_where_there_is_no_machine_code(
@@ -256,7 +299,7 @@ class Machine:
         for name in ("vkQueueSubmit", "vkWaitForFences", "vkResetFences"):
             library.replaced[name] = lambda *_: 0
         code = self.device.native.code
-        code.left_to(self.python)
+        code.left_to(ctypes.cast(self.python, ctypes.c_void_p).value or 0)
         self.submit: Any = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64)(
             code.addresses[SUBMIT]
         )
@@ -295,7 +338,7 @@ class Machine:
 @pytest.fixture
 def machine(native_library: Library) -> Any:
     yield (found := Machine(native_library))
-    submit_address()
+    hand_over.submit_address()
     del found
 
 

@@ -51,7 +51,7 @@ def test_the_page_has_every_architecture() -> None:
 
 
 def test_what_was_measured_in_parts_is_one_row(tmp_path: Path) -> None:
-    found = Measured(dict.fromkeys(["sources", "cpu", *LIBRARIES], "1"))
+    found = Measured(dict.fromkeys(["sources", "cpu", *LIBRARIES], "1"), commit="beef")
     ran = Program(9, 3, 1, {"simulator": 1e-7, "cpu": 2e-7})
     compiled = Program(errors={"torch.compile": 3e-7})
     failed = Program(8, 4, errors={"simulator": 1e-7}, why={"cpu": "error[OI0001]: no"})
@@ -63,6 +63,7 @@ def test_what_was_measured_in_parts_is_one_row(tmp_path: Path) -> None:
     assert "| MLP | plain | 9 | 3 | 1 | 1e-07 | 2e-07 | 3e-07 |  |" in text
     assert "| MLP | plain | 8 | 4 | 0 | 1e-07 | – | cpu: error[OI0001]: no |" in text
     assert "1 of 1 are imported" in text
+    assert "of the sources, commit beef." in text
     assert "0 of 1 are imported" in text
     assert "| BERT | text | | | | | | | not measured |" in text
 

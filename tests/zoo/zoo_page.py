@@ -24,6 +24,8 @@ class Measured:
     rows: dict[str, Row] = field(default_factory=dict[str, Row])
     done: list[str] = field(default_factory=list[str])
     """`NAME by WAY on EXECUTOR …` of what was tried."""
+    commit: str = ""
+    """Of the checkout, with a + where files differed from it."""
 
     def write(self, file: Path) -> None:
         described = {**asdict(self), "rows": [row.as_json() for row in self.rows.values()]}
@@ -35,7 +37,7 @@ class Measured:
     def read(cls, file: Path) -> Measured:
         known = json.loads(file.read_text())
         rows = {row.name: row for row in map(Row.of_json, known["rows"])}
-        return cls(known["state"], rows, known["done"])
+        return cls(known["state"], rows, known["done"], known.get("commit", ""))
 
     def add(self, row: Row) -> None:
         if row.name in self.rows:
@@ -104,6 +106,7 @@ def page(found: Measured) -> str:
     others = "".join(f", on {name}" for name in devices)
     libraries = ", ".join(f"{name} {state[name]}" for name in LIBRARIES)
     machines = "; ".join([f"CPU: {state['cpu']}", *(f"{one}: {state[one]}" for one in devices)])
+    commit = f", commit {found.commit}" if found.commit else ""
     device = f" --device {' '.join(devices)}" if devices else ""
     head = f"""\
 # The zoo
@@ -116,7 +119,7 @@ a result; right is at most {BOUND:.0e}; – did not run.
 {machines}.
 {libraries}.
 Made by `python scripts/zoo.py{device} --json zoo.json` and `python scripts/zoo.py --page zoo.json`,
-{"rows of several states" if state["sources"] == SEVERAL else "all rows of one state"} of the sources.
+{"rows of several states" if state["sources"] == SEVERAL else "all rows of one state"} of the sources{commit}.
 
 ## By torch.export
 

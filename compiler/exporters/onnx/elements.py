@@ -10,7 +10,7 @@ from typing import Any
 from openinfer.compiler.exporters.onnx.calls import HANDLERS, Call, Handler, op
 from openinfer.compiler.exporters.onnx.graph import NoForm, Value, element_number
 from openinfer.dialects.ops.base import TensorSpec
-from openinfer.runtime.dtypes import DTYPES
+from openinfer.runtime.dtypes import DTYPES, DType
 
 _SAME = {
     **{"neg": "Neg", "abs": "Abs", "floor": "Floor", "ceil": "Ceil", "round_even": "Round"},
@@ -183,15 +183,53 @@ def _clipped(call: Call, x: str, low: Any, high: Any) -> list[str]:
 
 @op("cast")
 def _cast(call: Call) -> list[str]:
-    source, target = call.x.dtype, call.results[0].dtype
+    source, target = DTYPES[call.x.dtype], DTYPES[call.results[0].dtype]
     x = call.x.name
-    if DTYPES[source].is_float and DTYPES[target].is_integer:
+    attributes: dict[str, Any] = {}
+    if source.is_float and target.is_integer:
         mode = call.settings["rounding_mode"]
         rounds = {"floor": "Floor", "ceil": "Ceil", "even": "Round"}
         if mode != "trunc" and mode not in rounds:
             raise NoForm(f"rounding_mode={mode} has no form in ONNX")
+        if not call.settings["saturate"]:
+            raise NoForm("the low bits of a float that is too large have no form in ONNX")
         x = call.node(rounds[mode], x) if mode in rounds else x
-    return call.last("Cast", x, to=element_number(target))
+    if target.is_integer and call.settings["saturate"]:
+        x = _limited(call, x, source, target)
+    if target.name in ("f8", "f8e4m3"):
+        # What is too large becomes infinite or NaN.
+        attributes["saturate"] = 0
+    return call.last("Cast", x, to=element_number(target.name), **attributes)
+
+
+def _limited(call: Call, x: str, source: DType, target: DType) -> str:
+    """The nearest values that the target holds: ONNX wraps integers, and says nothing of floats. Floats
+    that do not fit 32 or 64 bits are left to it."""
+    low, high = _limits(target)
+    number = source.name
+    if source.is_float:
+        if target.bits > 16:
+            return x
+        if source.bits < 32:
+            number = "f32"
+    elif source.is_integer:
+        least, most = _limits(source)
+        low, high = (low if low > least else None), (high if high < most else None)
+        if source.bits < 32:
+            number = "i32"
+    else:
+        return x
+    if (low, high) == (None, None):
+        return x
+    if number != source.name:
+        x = call.node("Cast", x, to=element_number(number))
+    limits = ["" if limit is None else call.number(limit, number) for limit in (low, high)]
+    return call.node("Clip", x, *limits)
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    signed = dtype.kind == "int"
+    return (-(1 << (dtype.bits - 1)) if signed else 0), (1 << (dtype.bits - signed)) - 1
 
 
 @op("fill", "fill_nan_like")

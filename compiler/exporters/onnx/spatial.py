@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from openinfer.compiler.exporters.onnx.calls import Call, op
 from openinfer.compiler.exporters.onnx.graph import NoForm
+from openinfer.dialects.ops.pooling import resamplings
 from openinfer.runtime.sizes import Size
 
 
@@ -83,7 +86,7 @@ def _pool(call: Call) -> list[str]:
 
 @op("upsample2d")
 def _upsample(call: Call) -> list[str]:
-    """By sizes: ONNX computes from a scale what the axis makes of it, as from the ratio of sizes."""
+    """By sizes where places follow from them, else by the factors that the program gives."""
     x, alone = _with_batch(call, 2)
     mode, corners = call.settings["mode"], call.settings["align_corners"]
     if mode == "bilinear":
@@ -92,12 +95,31 @@ def _upsample(call: Call) -> list[str]:
     else:
         modes = {"mode": "nearest", "nearest_mode": "floor"}
         place = "asymmetric"
-    lead = call.x.dims[:-2]
-    target = [*([Size.of(1)] if alone else []), *lead, *call.results[0].dims[-2:]]
-    sizes = call.g.shape(target)
-    return _ended(
-        call, alone, "Resize", x, "", "", sizes, coordinate_transformation_mode=place, **modes
-    )
+    lead = [*([Size.of(1)] if alone else []), *call.x.dims[:-2]]
+    factors = None if corners else _factors(call)
+    if factors is None:
+        extents = ["", "", call.g.shape([*lead, *call.results[0].dims[-2:]])]
+    else:
+        extents = ["", call.g.constant([1.0] * len(lead) + factors, "f32")]
+    return _ended(call, alone, "Resize", x, *extents, coordinate_transformation_mode=place, **modes)
+
+
+def _factors(call: Call) -> list[float] | None:
+    """The factors of both axes; None where sizes say the same: 2 of 9 to 18, not 1.7 of 9 to 15."""
+    rows = resamplings(call.x.spec, call.settings)
+    extents = call.x.dims[-2:]
+    found: list[float] = []
+    told = True
+    for row, extent in zip(rows, extents):
+        if row.scale is None:
+            return None
+        factor = np.float32(float(row.scale))
+        told = told and extent * row.scale.numerator == row.extent * row.scale.denominator
+        known, result = extent.constant, row.extent.constant
+        if known is not None and int(factor * np.float32(known)) != result:
+            raise NoForm(f"as f32 scale={float(row.scale)} gives another size")
+        found.append(float(factor))
+    return None if told else found
 
 
 @op(*(f"adaptive_{kind}_pool{axes}d" for kind in ("max", "avg") for axes in (1, 2, 3)))

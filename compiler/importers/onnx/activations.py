@@ -19,7 +19,7 @@ def leaky_relu(node: Node) -> Result:
 @operator("ThresholdedRelu")
 def thresholded_relu(node: Node) -> Result:
     g, x = node.g, node.x()
-    return g.op("where", g.op("gt", x, node.float("alpha", 1.0)), x, g.op("mul", x, 0.0))
+    return g.op("where", g.op("gt", x, node.float("alpha", 1.0)), x, 0.0)
 
 
 @operator("PRelu")
@@ -77,7 +77,8 @@ def hard_sigmoid(node: Node) -> Result:
 
 def hard_sigmoid_of(node: Node, x: Value, alpha: float, beta: float) -> Value:
     g = node.g
-    return g.op("clamp", g.op("add", g.op("mul", x, alpha), beta), min=0.0, max=1.0)
+    # As a relu, which keeps NaN.
+    return g.op("relu", g.op("add", g.op("mul", x, alpha), beta), clamp_max=1.0)
 
 
 @operator("HardSwish")
@@ -105,7 +106,7 @@ def shrink(node: Node) -> Result:
 
 def _shrunk(node: Node, x: Value, bias: float, lambd: float) -> Value:
     g = node.g
-    above = g.op("where", g.op("gt", x, lambd), g.op("sub", x, bias), g.op("mul", x, 0.0))
+    above = g.op("where", g.op("gt", x, lambd), g.op("sub", x, bias), 0.0)
     return g.op("where", g.op("lt", x, -lambd), g.op("add", x, bias), above)
 
 

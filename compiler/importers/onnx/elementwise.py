@@ -182,7 +182,7 @@ def sign(node: Node) -> Result:
     x = node.x()
     if x.dtype not in FLOATS and x.dtype not in SIGNED:
         return node.g.op("cast", node.g.op("ne", x, 0), to=x.dtype)
-    return node.g.op("cast", node.g.op("sign", x), to=x.dtype)
+    return with_nan(node.g, node.g.op("cast", node.g.op("sign", x), to=x.dtype), x)
 
 
 @operator("IsInf")

@@ -163,7 +163,9 @@ def _resized(
             raise Refusal(CONTENT, f"{node.op} to {target} elements is not supported")
         ratio = scale if scale is not None else target / extent
         begin, end = (region[place], region[len(axes) + place]) if region else (0.0, 1.0)
-        at = _places(target, extent, ratio, where, begin, end)
+        # In f32, as the scale is given: an element at the border of two is that of `0.5 / 0.2 = 2.5`.
+        number = np.float32 if mode == "nearest" else np.float64
+        at = _places(target, extent, number(ratio), where, begin, end)
         if mode == "nearest":
             x = g.op(
                 "gather", x, node.const(_nearest(at, extent, nearest), "i64", "places"), axis=axis
@@ -211,9 +213,11 @@ def _as_one_op(
     return None
 
 
-def _places(target: int, extent: int, scale: float, where: str, begin: float, end: float) -> Array:
-    """Where each element of the result lies in the original."""
-    i = np.arange(target, dtype=np.float64)
+def _places(
+    target: int, extent: int, scale: np.floating[Any], where: str, begin: float, end: float
+) -> Array:
+    """Where each element of the result lies in the original, computed in the dtype of the scale."""
+    i = np.arange(target, dtype=scale.dtype)
     match where:
         case "half_pixel":
             return (i + 0.5) / scale - 0.5

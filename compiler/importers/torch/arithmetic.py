@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 from openinfer.compiler.importers.graph_writer import Operand, Value
 from openinfer.compiler.importers.torch.handlers import Call, Handler, handles, number_of
 from openinfer.compiler.importers.torch.refusals import Refused
@@ -88,18 +90,33 @@ def div_rounded(call: Call) -> Value:
     mode = call.raw("rounding_mode")
     if mode is None:
         return div(call)
+    if mode == "floor":
+        return floor_divide(call)
     dtype, operands = call.promoted("self", "other")
-    if dtype in FLOATS:
-        return call.g.op(mode, call.g.op("div", *operands))
-    return call.g.op("floor_div" if mode == "floor" else "div", *operands)
+    quotient = call.g.op("div", *operands)
+    return call.g.op("trunc", quotient) if dtype in FLOATS else quotient
 
 
 @handles("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(call: Call) -> Value:
-    dtype, operands = call.promoted("self", "other")
-    if dtype in FLOATS:
-        return call.g.op("floor", call.g.op("div", *operands))
-    return call.g.op("floor_div", *operands)
+    """The quotient rounded down. Of floats it is that of the exact remainder, as in Python: `1.0 // 0.1` is
+    9, where the rounded quotient is 10."""
+    dtype, (x, y) = call.promoted("self", "other")
+    g = call.g
+    if dtype not in FLOATS:
+        return g.op("floor_div", x, y)
+    quotient = g.op("div", x, y)
+    if not isinstance(y, Value) and y == 0:
+        return quotient
+    rest = g.op("rem", x, y)
+    whole = g.op("round_even", g.op("div", g.op("sub", x, rest), y))
+    if not isinstance(y, Value):
+        other_sign = g.op("lt" if y > 0 else "gt", rest, 0.0)
+        return g.op("where", other_sign, g.op("sub", whole, 1.0), whole)
+    apart = g.op("xor", g.op("lt", rest, 0.0), g.op("lt", y, 0.0))
+    other_sign = g.op("and", g.op("ne", rest, 0.0), apart)
+    found = g.op("where", other_sign, g.op("sub", whole, 1.0), whole)
+    return g.op("where", g.op("eq", y, 0.0), quotient, found)
 
 
 for _name, _op in (("remainder", "floor_mod"), ("fmod", "rem")):
@@ -237,26 +254,27 @@ def masked_fill(call: Call) -> Value:
 
 @handles("aten.clamp.default")
 def clamp(call: Call) -> Value:
-    """Limits; a NaN becomes a limit (PyTorch keeps it)."""
+    return _limited(call, "min", "max")
+
+
+def _limited(call: Call, *names: str) -> Value:
+    """Limits; a NaN becomes a limit (PyTorch keeps it), but for a least value of 0, which is `relu`."""
     x = call.cast(call.tensor("self"), call.dtype)
-    limits = {
-        name: number_of(call.number(name), call.dtype)
-        for name in ("min", "max")
-        if call.given(name)
-    }
+    limits = {name: number_of(call.number(name), x.dtype) for name in names if call.given(name)}
+    if x.dtype in FLOATS and limits.get("min") == 0 and limits.get("max", 0) >= 0:
+        above = {"clamp_max": limits["max"]} if "max" in limits else {}
+        return call.g.op("relu", x, **above)
     return call.g.op("clamp", x, **limits)
 
 
 @handles("aten.clamp_min.default")
 def clamp_min(call: Call) -> Value:
-    x = call.cast(call.tensor("self"), call.dtype)
-    return call.g.op("clamp", x, min=number_of(call.number("min"), call.dtype))
+    return _limited(call, "min")
 
 
 @handles("aten.clamp_max.default")
 def clamp_max(call: Call) -> Value:
-    x = call.cast(call.tensor("self"), call.dtype)
-    return call.g.op("clamp", x, max=number_of(call.number("max"), call.dtype))
+    return _limited(call, "max")
 
 
 @handles("aten.clamp.Tensor", "aten.clamp_min.Tensor", "aten.clamp_max.Tensor")
@@ -301,8 +319,9 @@ def lerp(call: Call) -> Value:
 
 @handles("aten.logaddexp.default")
 def logaddexp(call: Call) -> Value:
-    """`max(x, y) + log(1 + exp(-|x - y|))`."""
+    """`max(x, y) + log(1 + exp(-|x - y|))`; of equal ones, which may be infinite, `x + log(2)`."""
     g = call.g
     x, y = call.as_dtype(call.dtype, "self", "other")
     apart = g.op("neg", g.op("abs", g.op("sub", x, y)))
-    return g.op("add", g.op("max", x, y), g.op("log1p", g.op("exp", apart)))
+    found = g.op("add", g.op("max", x, y), g.op("log1p", g.op("exp", apart)))
+    return g.op("where", g.op("eq", x, y), g.op("add", x, log(2)), found)

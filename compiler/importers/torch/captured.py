@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from openinfer.compiler.importers.torch.library import torch
+from openinfer.compiler.importers.torch.library import only_errors, torch
 
 _PARTS = re.compile(r"\['([^']+)'\]|\.([A-Za-z_]\w*)")
 
@@ -49,7 +49,8 @@ def as_module(
 ) -> tuple[Any, dict[str, int]]:
     """The graph as a module of these inputs and results that has its weights, under the names of the user's
     module; with the place of each name. Sizes that come as inputs are read from the shapes of tensors."""
-    module = torch().fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    with only_errors():
+        module = torch().fx.GraphModule(graph, copy.deepcopy(graph.graph))
     nodes = module.graph.nodes
     placeholders = [node for node in nodes if node.op == "placeholder"]
     (output,) = [node for node in nodes if node.op == "output"]

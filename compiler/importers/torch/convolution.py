@@ -216,3 +216,24 @@ handles("aten.upsample_bilinear2d.vec", "aten.upsample_bilinear2d.default")(
 )
 handles("aten.upsample_nearest1d.vec", "aten.upsample_nearest1d.default")(_upsample("nearest", 1))
 handles("aten.upsample_linear1d.vec", "aten.upsample_linear1d.default")(_upsample("bilinear", 1))
+
+
+_GRID_MODES = ("bilinear", "nearest", "bicubic")
+_GRID_PADDING = ("zeros", "border", "reflection")
+
+
+@handles(
+    "aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default", "aten.grid_sampler.default"
+)
+def grid_sampler(call: Call) -> Value:
+    """Elements read at places that a second tensor gives; modes come as numbers."""
+    mode = _GRID_MODES[call.integer("interpolation_mode")]
+    padding = _GRID_PADDING[call.integer("padding_mode")]
+    settings: dict[str, Any] = {}
+    if mode != "bilinear":
+        settings["mode"] = mode
+    if padding != "zeros":
+        settings["padding_mode"] = padding
+    if call.flag("align_corners"):
+        settings["align_corners"] = True
+    return call.g.op("grid_sample", call.tensor("input"), call.tensor("grid"), **settings)

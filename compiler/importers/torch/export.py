@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.compiler.importers.torch.dynamic import Dynamic
 from openinfer.compiler.importers.torch.exported import import_exported
-from openinfer.compiler.importers.torch.library import torch
+from openinfer.compiler.importers.torch.library import only_errors, torch
 from openinfer.runtime.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -122,7 +120,7 @@ def _export(
 ) -> Any:
     shapes = {name: axes.shapes(value, name) for name, value in by_name.items()}
     try:
-        with _only_errors():
+        with only_errors():
             return library.export.export(
                 module,
                 positional,
@@ -136,14 +134,6 @@ def _export(
             f"torch.export refuses {type(module).__name__}: {short(error)}",
             hint="change the module until torch.export.export takes it",
         ) from error
-
-
-@contextmanager
-def _only_errors() -> Generator[None]:
-    """PyTorch's own deprecation warnings are nothing that a caller could change."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def short(error: BaseException) -> str:

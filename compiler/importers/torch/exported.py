@@ -9,7 +9,7 @@ from openinfer.compiler.importers.graph_writer import NO_NAMES, GraphWriter, Imp
 from openinfer.compiler.importers.torch import load_handlers
 from openinfer.compiler.importers.torch.dynamic import Dynamic
 from openinfer.compiler.importers.torch.handlers import HANDLERS, cast_to
-from openinfer.compiler.importers.torch.library import dtype_name, torch
+from openinfer.compiler.importers.torch.library import dtype_name, only_errors, torch
 from openinfer.compiler.importers.torch.places import provenance_of_node
 from openinfer.compiler.importers.torch.reader import Reader
 from openinfer.compiler.importers.torch.refusals import Refusal, Refused, error_of
@@ -53,7 +53,8 @@ def functional(exported: Any) -> Any:
         if not unknown and program is not exported:
             return program
         tried |= unknown
-        program = program.run_decompositions({op: table[op] for op in unknown})
+        with only_errors():
+            program = program.run_decompositions({op: table[op] for op in unknown})
 
 
 def _all_nodes(module: Any) -> list[Any]:

@@ -32,22 +32,23 @@ for _name, _op in (
     handles(f"aten.{_name}.default")(_unary(_op))
 
 
-def _composed(name: str, *steps: tuple[str, float | None]) -> None:
-    """Registers a function that is a chain of ops, each with the number behind the value or none."""
+def _composed(name: str, *steps: tuple[str, float | None], wide: bool = False) -> None:
+    """Registers a function that is a chain of ops, each with the number behind the value or none; `wide` ones
+    are computed in f64, so that `log2(8)` is 3 and not a little less."""
 
     def handler(call: Call) -> Value:
-        x = call.cast(call.tensor("self"), call.dtype)
+        x = call.cast(call.tensor("self"), "f64" if wide else call.dtype)
         for op, number in steps:
             x = call.g.op(op, x) if number is None else call.g.op(op, x, number)
-        return x
+        return call.cast(x, call.dtype)
 
     handles(f"aten.{name}.default")(handler)
 
 
-_composed("log2", ("log", None), ("mul", 1 / log(2)))
-_composed("log10", ("log", None), ("mul", 1 / log(10)))
-_composed("exp2", ("mul", log(2)), ("exp", None))
-_composed("erfc", ("erf", None), ("neg", None), ("add", 1.0))
+_composed("log2", ("log", None), ("mul", 1 / log(2)), wide=True)
+_composed("log10", ("log", None), ("mul", 1 / log(10)), wide=True)
+_composed("exp2", ("mul", log(2)), ("exp", None), wide=True)
+_composed("erfc", ("erf", None), ("neg", None), ("add", 1.0), wide=True)
 _composed("log_sigmoid", ("neg", None), ("softplus", None), ("neg", None))
 _composed("deg2rad", ("mul", pi / 180))
 _composed("rad2deg", ("mul", 180 / pi))
@@ -156,14 +157,14 @@ def relu6(call: Call) -> Value:
 def hardsigmoid(call: Call) -> Value:
     """`min(max(x + 3, 0), 6) / 6`."""
     moved = call.g.op("add", call.tensor("self"), 3.0)
-    return call.g.op("div", call.g.op("clamp", moved, min=0.0, max=6.0), 6.0)
+    return call.g.op("div", call.g.op("relu", moved, clamp_max=6.0), 6.0)
 
 
 @handles("aten.threshold.default")
 def threshold(call: Call) -> Value:
     g, x = call.g, call.tensor("self")
     limit, value = (number_of(call.number(name), x.dtype) for name in ("threshold", "value"))
-    return g.op("where", g.op("gt", x, limit), x, value)
+    return g.op("where", g.op("le", x, limit), value, x)
 
 
 @handles("aten.glu.default")

@@ -64,16 +64,28 @@ def index_select(call: Call) -> Value:
     return call.g.op("gather", x, index, **({"axis": axis} if axis else {}))
 
 
-@handles("aten.gather.default", "aten.take_along_dim.default")
+@handles("aten.gather.default")
 def gather(call: Call) -> Value:
     """An index chooses along one axis; along the others its place does, so that x may be larger there."""
     call.skip("sparse_grad")
-    names = {argument.name for argument in call.node.target._schema.arguments}
-    x, index = call.tensor("self"), call.tensor("index" if "index" in names else "indices")
+    x, index = call.tensor("self"), call.tensor("index")
     axis = call.axis(max(x.rank, 1))
     for other in range(x.rank):
         if other != axis and index.dims[other] != x.dims[other]:
             x = call.g.op("slice", x, axis=other, start=0, stop=index.dims[other])
+    found = call.g.op("gather_elements", x, index, axis=axis)
+    return call.reader.keep_sign(call.tensor("self"), found)
+
+
+@handles("aten.take_along_dim.default")
+def take_along_dim(call: Call) -> Value:
+    """As `gather`, but x and the indices broadcast along the other axes; without an axis both are rows."""
+    x, index = call.tensor("self"), call.tensor("indices")
+    if call.raw("dim") is None:
+        x, index = (call.reshape(one, [prod(one.dims, start=Size.of(1))]) for one in (x, index))
+    axis = call.axis(x.rank) if call.given("dim") else 0
+    index = call.expand(index, call.dims)
+    x = call.expand(x, [*call.dims[:axis], x.dims[axis], *call.dims[axis + 1 :]])
     found = call.g.op("gather_elements", x, index, axis=axis)
     return call.reader.keep_sign(call.tensor("self"), found)
 
@@ -315,7 +327,8 @@ def bucketize(call: Call) -> Value:
         raise Refused("rows of bounds", "search in one row of them at a time")
     right = call.flag("right")
     column = g.op("unsqueeze", values, axes=[values.rank])
-    below = g.op("le" if right else "lt", bounds, column)
+    # As written: a NaN is above all bounds.
+    below = g.op("not", g.op("gt" if right else "ge", bounds, column))
     call.skip("out_int32")
     return call.cast(
         g.op("sum_axis", g.op("cast", below, to="i64"), axes=[values.rank]), call.dtype

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +39,14 @@ def torch() -> Any:
             f"this needs PyTorch, which cannot be imported: {error}",
             hint="pip install torch",
         ) from None
+
+
+@contextmanager
+def only_errors() -> Generator[None]:
+    """PyTorch warns of what it does itself in its own export, which no caller could change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def dtype_name(dtype: Any) -> str | None:

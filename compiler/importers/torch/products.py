@@ -258,13 +258,23 @@ def attention(call: Call) -> Value:
 
 
 def _one_rank(call: Call, q: Value, k: Value, v: Value) -> tuple[Value, Value, Value]:
-    """Leading axes of one form: those of k and v broadcast to those of q, matrices alone get a head."""
+    """Operands of one rank, whose leading axes broadcast as PyTorch's do; matrices alone get a head. Fewer
+    heads of k and v than of q are left to the op."""
     rank = max(q.rank, k.rank, v.rank, 3)
     q, k, v = (
         call.reshape(one, [*[Size.of(1)] * (rank - one.rank), *one.dims]) for one in (q, k, v)
     )
-    lead = q.dims[:-3]
-    k, v = (call.expand(one, [*lead, *one.dims[-3:]]) for one in (k, v))
-    if rank == 3 and k.dims[0] != q.dims[0] and k.dims[0].constant != 1:
-        k, v = (call.expand(one, [q.dims[0], *one.dims[1:]]) for one in (k, v))
+    lead = [_wider(*axes) for axes in zip(*(one.dims[:-3] for one in (q, k, v)))]
+    heads, groups = q.dims[-3], _wider(k.dims[-3], v.dims[-3])
+    if heads.constant == 1:
+        heads = groups
+    elif groups.constant != 1 and not call.flag("enable_gqa"):
+        groups = heads
+    q = call.expand(q, [*lead, heads, *q.dims[-2:]])
+    k, v = (call.expand(one, [*lead, groups, *one.dims[-2:]]) for one in (k, v))
     return q, k, v
+
+
+def _wider(*extents: Size) -> Size:
+    """What extents broadcast to."""
+    return next((one for one in extents if one.constant != 1), extents[0])

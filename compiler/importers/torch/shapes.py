@@ -188,7 +188,8 @@ def bounds(call: Call, length: Size, extent: Size) -> tuple[Size, Size, int]:
     end = call.size("end") if call.given("end") else length
     at_end = end.constant is not None and end.constant > 1 << 48
     if start.constant is not None and start.constant < 0:
-        start = length - extent if at_end or end == length else length + start
+        to_end = step == 1 and (at_end or end == length)
+        start = length - extent if to_end else length + start
         if start.constant is not None:
             start = Size.max(start, 0)
     elif start.constant is not None and length.constant is not None:
@@ -212,8 +213,9 @@ def slice_(call: Call) -> Value:
 
 @handles("aten.narrow.default")
 def narrow(call: Call) -> Value:
-    x, start = call.tensor("self"), call.size("start")
+    x = call.tensor("self")
     axis = call.axis(x.rank)
+    start = position(call, "start", x.dims[axis])
     return sliced(call.g, x, axis, start, start + call.size("length"))
 
 
@@ -414,14 +416,17 @@ def diff(call: Call) -> Value:
 
 @handles("aten.slice_scatter.default")
 def slice_scatter(call: Call) -> Value:
-    """x with a range of an axis replaced: what is before it, the new part, what is behind."""
+    """x with a range of an axis replaced: what is before it, the new part, what is behind; with a step every
+    place by itself."""
     g, x, source = call.g, call.tensor("self"), call.tensor("src")
     axis = call.axis(x.rank)
     start, stop, step = bounds(call, x.dims[axis], source.dims[axis])
     if step != 1:
-        raise Refused(
-            f"step={step} is not taken", "write every element, and choose with torch.where"
-        )
+        if start.constant is None:
+            raise Refused(f"step={step} from {start} on", "begin at a number")
+        shape = [source.dims[axis]]
+        places = g.op("iota", shape=shape, start=start.constant, step=step)
+        return g.op("scatter", x, places, call.cast(source, x.dtype), axis=axis)
     return _replaced(g, x, call.cast(source, x.dtype), axis, start, stop)
 
 

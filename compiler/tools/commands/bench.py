@@ -23,6 +23,7 @@ examples:
   openinfer bench --list                            workloads and peers by name
   openinfer bench --workload W1,minilm-128 --threads 1 --peers onnxruntime,openvino
   openinfer bench --json results.json --resume      go on after an interruption
+  openinfer bench --json results.json --again --workload W8    some rows of it anew
   openinfer bench --target avx2 --json avx2.json    with AVX2, against peers that leave AVX-512 alone
   openinfer bench --ablate --workload W3 --peers none    what each pass of the compiler buys
   python -m benchmarks.language                     language models beside llama.cpp (W7)
@@ -56,7 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--slice", type=float, metavar="S", help="seconds of a turn (default 0.1)")
     add("--quick", action="store_true", help="2 rounds of 0.02 s: shows that everything works")
     add("--json", type=Path, metavar="FILE", help="write all numbers, after each row")
-    add("--resume", action="store_true", help="keep the rows that the file of --json has already")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--resume", action="store_true", help="keep the rows that the file of --json has already"
+    )
+    kept.add_argument(
+        "--again", action="store_true", help="measure rows of that file anew, keep the others"
+    )
     add("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     add("--page", action="store_true", help="write docs/performance.md from the file of --json")
     add("--plot", type=Path, metavar="FILE", help="draw them (needs matplotlib)")

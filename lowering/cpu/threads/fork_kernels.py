@@ -27,6 +27,7 @@ from openinfer.dialects import nn
 from openinfer.lowering.cpu.threads.outline_rounds import outline_rounds
 from openinfer.lowering.cpu.to_llvm.types import argument_parts
 from openinfer.lowering.kernels.builder import LoopBuilder
+from openinfer.lowering.kernels.units import is_elsewhere
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import StepArguments, add_arguments
@@ -72,7 +73,7 @@ def fork_step(module: ModuleOp, step: FuncOp, team: MemRefType[Attribute]) -> li
     arguments = add_arguments(step, wanted)
     shared: list[FuncOp] = []
     for kernel in kernels:
-        if kernel.sym_name.data not in sections:
+        if kernel.sym_name.data not in sections and not is_elsewhere(kernel):
             outline_rounds(module, kernel)
         clone = kernel.clone()
         clone.properties["sym_name"] = StringAttr(kernel.sym_name.data + SHARED)
@@ -95,7 +96,7 @@ def _words(kernel: FuncOp) -> int:
 
 def _worth_sharing(kernel: FuncOp) -> bool:
     """Whether a kernel has a parallel loop, and may have buffers that are large enough."""
-    if kernel.is_declaration:
+    if kernel.is_declaration and not is_elsewhere(kernel):
         return False
     if not any("openinfer.parallel" in op.attributes for op in operations_of(kernel)):
         return False

@@ -25,6 +25,7 @@ from openinfer.lowering.cpu.threads.outlining import (
     rename,
 )
 from openinfer.lowering.kernels.builder import TOGETHER
+from openinfer.lowering.kernels.units import put_in_unit, unit_of
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations_of
 
@@ -52,7 +53,9 @@ def outline_rounds(module: ModuleOp, kernel: FuncOp) -> None:
         used = captured(loop.body.block, ops)
         if may_move(ops, used):
             name = f"{kernel.sym_name.data}_rounds{number}"
-            module.body.block.add_op(_outline(loop, ops, used, name))
+            function = _outline(loop, ops, used, name)
+            put_in_unit(function, unit_of(kernel))
+            module.body.block.add_op(function)
 
 
 def _loops(block: Block) -> Iterator[scf.ForOp]:

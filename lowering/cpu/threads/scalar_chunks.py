@@ -6,7 +6,9 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
-_ADDRESSES = (memref.ViewOp, memref.CollapseShapeOp, memref.ExpandShapeOp)
+from openinfer.dialects import nn
+
+_ADDRESSES = (memref.ViewOp, memref.CollapseShapeOp, memref.ExpandShapeOp, nn.SubviewOp)
 
 
 def is_scalar(op: Operation) -> bool:

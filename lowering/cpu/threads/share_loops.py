@@ -29,6 +29,7 @@ from openinfer.lowering.facts import Facts
 from openinfer.lowering.interface import as_attribute, read_rows
 from openinfer.lowering.kernels.builder import TOGETHER, LoopBuilder
 from openinfer.lowering.kernels.packed_loops import writes_own_bytes
+from openinfer.lowering.kernels.units import is_elsewhere, retype
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.operations import operations_of
 from openinfer.lowering.step_arguments import add_arguments
@@ -108,6 +109,8 @@ def _fork(module: ModuleOp, step: FuncOp) -> None:
     shared = fork_step(module, step, TEAM)
     for kernel in shared:
         _share_kernel(kernel)
+        if is_elsewhere(kernel):
+            continue
         end = kernel.body.block.last_op
         assert isinstance(end, ReturnOp)
         team = Team(kernel.body.block.args[-3], kernel.body.block.args[-1])
@@ -146,6 +149,7 @@ def _shareable(step: FuncOp) -> bool:
         memref.CopyOp,
         memref.CollapseShapeOp,
         memref.ExpandShapeOp,
+        nn.SubviewOp,
         nn.StampOp,
     )
     ops = operations_of(step)
@@ -181,6 +185,9 @@ def _chunks_each(function: FuncOp) -> int:
 
 def _share_kernel(kernel: FuncOp) -> None:
     """Adds team, first ticket and thread to a kernel; it gives back the ticket after its last."""
+    if is_elsewhere(kernel):
+        retype(kernel, [TEAM, i64, IndexType()], [i64])
+        return
     block = kernel.body.block
     count = len(block.args)
     team = block.insert_arg(TEAM, count)

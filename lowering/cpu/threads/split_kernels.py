@@ -20,6 +20,7 @@ from openinfer.lowering.cpu.threads.outlining import (
     passed,
     rename,
 )
+from openinfer.lowering.kernels.units import put_in_unit, unit_of
 from openinfer.lowering.locations import give_location
 from openinfer.lowering.places import is_device_kernel
 
@@ -60,7 +61,9 @@ class SplitKernels(ModulePass):
             size, _ = _branches(function.body, found)
             for number, branch in enumerate(found if size >= LARGE else ()):
                 name = f"{function.sym_name.data}_part{number}"
-                op.body.block.add_op(_outline(branch, name))
+                part = _outline(branch, name)
+                put_in_unit(part, unit_of(function))
+                op.body.block.add_op(part)
 
 
 def _branches(region: Region, found: list[Region]) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
+from openinfer.dialects import nn
 from openinfer.dialects.extensions.llvm import SelectOp
 from openinfer.dialects.nn.elements import is_packed
 from openinfer.lowering.cpu.to_llvm import packed
@@ -134,6 +135,15 @@ def _view(c: Converter, op: Operation) -> None:
     c.set_buffer(op.result, Buffer(pointer, 0, sizes, strides, type.element_type))
 
 
+def _part(c: Converter, op: Operation) -> None:
+    assert isinstance(op, nn.SubviewOp)
+    source = c.buffer(op.source)
+    offset = c.add(source.offset, c.multiply(c.integer(op.index), source.strides[0]))
+    sizes: list[Int] = [1, *source.sizes[1:]]
+    view = Buffer(source.pointer, offset, sizes, list(source.strides), source.element)
+    c.set_buffer(op.view, view)
+
+
 def _reinterpret_cast(c: Converter, op: Operation) -> None:
     assert isinstance(op, memref.ReinterpretCastOp)
     source = c.buffer(op.source)
@@ -250,5 +260,6 @@ RULES: dict[str, Rule] = {
     "memref.reinterpret_cast": _reinterpret_cast,
     "memref.subview": _subview,
     "memref.view": _view,
+    "nn.subview": _part,
 }
 """Rules by op name."""

@@ -27,7 +27,7 @@ from openinfer.runtime.step_sizes import impossible
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import Event, EventStore, TraceLog
-from openinfer.runtime.turns import alive
+from openinfer.runtime.turns import alive, alone
 from openinfer.runtime.variables import VariableInfo, handed
 
 if TYPE_CHECKING:
@@ -300,8 +300,7 @@ class CompiledExecutor(CompiledValues):
 
     def iterate(self, breakpoints: Iterable[Breakpoint] = ()) -> Generator[StepNode, None, None]:
         """See `BaseExecutor.iterate`."""
-        with self._turn.alone("iterate"):
-            self._take_ready()
+        self._take_ready_alone()
         return super().iterate(breakpoints)
 
     def outline(self) -> Outline | None:
@@ -366,6 +365,8 @@ class CompiledExecutor(CompiledValues):
             arrays, self._ready = self._ready, {}
             dtypes = {name: DTYPES[self._rows[name].dtype] for name in arrays}
             super()._insert((), {n: Tensor(dtypes[n], a.shape, a) for n, a in arrays.items()})
+
+    _take_ready_alone = alone("iterate")(_take_ready)
 
     def _run_step(self, inputs: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
         self._first.run_step(inputs, sizes)

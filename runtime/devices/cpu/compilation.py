@@ -91,12 +91,20 @@ class Compilation:
             self._closed = True
             self._more.notify_all()
         if meanwhile is not None:
+            # It may keep Python to itself: not while a module waits for somebody who begins with it.
+            self._wait_for_begin()
             meanwhile()
         for thread in self._threads:
             thread.join()
         if self._failures:
             raise self._failures[min(self._failures)]
         return {module.name: self._objects[i] for i, module in enumerate(self._modules)}
+
+    def _wait_for_begin(self) -> None:
+        """Until all modules are begun."""
+        with self._more:
+            while self._taken < len(self._modules):
+                self._more.wait()
 
     def close(self) -> None:
         """Leaves what was not begun, and waits for the rest: no thread is left inside of LLVM."""
@@ -123,6 +131,7 @@ class Compilation:
                 self._failures[number] = error
                 with self._more:
                     self._taken = len(self._modules)
+                    self._more.notify_all()
                 return
             self._objects[number] = data
             self.costs.append(cost)
@@ -148,6 +157,7 @@ class Compilation:
                     return None
                 self._more.wait()
             self._taken += 1
+            self._more.notify_all()
             return self._taken - 1
 
 

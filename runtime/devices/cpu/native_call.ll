@@ -21,6 +21,7 @@ declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @Py_DecRef(ptr)
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
+declare i32 @PyObject_IsTrue(ptr)
 
 %Row = type { ptr, ptr, ptr, i64, ptr }
 ; name, dtype, where the address goes, rank, extents
@@ -37,6 +38,10 @@ declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 @openinfer_observer = global ptr null
 ; the callable that watched steps call
 
+@openinfer_reader = global ptr null
+; the callable that steps call which ask another device for something
+
+@two_numbers = private constant [3 x i8] c"LL\00"
 @three_numbers = private constant [4 x i8] c"LLL\00"
 
 ; Whether `given` has as many inputs as the step and all arrays among the rows certainly fit; their
@@ -231,4 +236,31 @@ drop:
 leave:
   call void @PyGILState_Release(i32 %lock)
   ret void
+}
+
+; What a step calls that has asked another device for something, to have its record read. Whether the step is to
+; end: where Python says so, and where an exception was raised, in there or before. It waits for the end of the call.
+define zeroext i1 @openinfer_read_record(i64 %record, i64 %logged) {
+entry:
+  %lock = call i32 @PyGILState_Ensure()
+  %raised = call ptr @PyErr_Occurred()
+  %fine = icmp eq ptr %raised, null
+  br i1 %fine, label %ask, label %leave
+
+ask:
+  %reader = load ptr, ptr @openinfer_reader
+  %result = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %reader, ptr @two_numbers, i64 %record, i64 %logged)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %leave, label %tell
+
+tell:
+  %truth = call i32 @PyObject_IsTrue(ptr %result)
+  call void @Py_DecRef(ptr %result)
+  %told = icmp ne i32 %truth, 0
+  br label %leave
+
+leave:
+  %ends = phi i1 [ true, %entry ], [ true, %ask ], [ %told, %tell ]
+  call void @PyGILState_Release(i32 %lock)
+  ret i1 %ends
 }

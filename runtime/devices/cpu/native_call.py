@@ -32,8 +32,10 @@ INTERRUPTED = "openinfer_interrupted"
 """What a step calls, now and then, to learn that it has to leave."""
 OBSERVER = "openinfer_observe"
 """What a watched step calls: a node, one of its outputs and its address."""
-_CALLABLE = "openinfer_observer"
-"""Where the address of the callable is that OBSERVER calls."""
+RECORD_READER = "openinfer_read_record"
+"""What a step calls to have its record read: where it lies, and how long the undo log is."""
+_CALLED = {OBSERVER: "openinfer_observer", RECORD_READER: "openinfer_reader"}
+"""Where the address of the callable is that each of them calls."""
 _NO_ARGUMENTS, _ONE_ARGUMENT = 4, 8
 """METH_NOARGS and METH_O of CPython."""
 
@@ -53,10 +55,9 @@ class _Builtins:
     """The code, and what makes a builtin of a function in it and the tuple that it gets."""
 
     def __init__(self) -> None:
-        symbols = [_PLACE, _CALL, INTERRUPTED, OBSERVER, _CALLABLE]
+        symbols = [_PLACE, _CALL, INTERRUPTED, *_CALLED, *_CALLED.values()]
         self._library = load_object(_code(), symbols)
         self.interrupted = self._library.address(INTERRUPTED)
-        self.observe = self._library.address(OBSERVER)
         self._definitions = {
             name: _Definition(name.encode(), self._library.address(name), flags, None)
             for name, flags in ((_PLACE, _ONE_ARGUMENT), (_CALL, _NO_ARGUMENTS))
@@ -65,10 +66,10 @@ class _Builtins:
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )(("PyCFunction_NewEx", ctypes.pythonapi))
 
-    def show_to(self, observe: Callable[[int, int, int], object]) -> int:
-        """The address of what calls `observe` from now on."""
-        ctypes.c_void_p.from_address(self._library.address(_CALLABLE)).value = id(observe)
-        return self.observe
+    def calling(self, name: str, function: Callable[..., object]) -> int:
+        """The address of what steps call by a name, which calls `function` from now on."""
+        ctypes.c_void_p.from_address(self._library.address(_CALLED[name])).value = id(function)
+        return self._library.address(name)
 
     def make(self, name: str, words: bytes, held: Sequence[object]) -> Any:
         """A builtin that keeps the code, its words, and what they point to alive."""
@@ -154,7 +155,13 @@ def native_observer(observe: Callable[[int, int, int], object]) -> int | None:
     process, to be kept alive by the caller. None where there are no builtins.
     """
     builtins = _builtins()
-    return None if builtins is None else builtins.show_to(observe)
+    return None if builtins is None else builtins.calling(OBSERVER, observe)
+
+
+def native_reader(read: Callable[[int, int], bool]) -> int | None:
+    """The same for the function that steps call to have a record read: `read` says whether they end."""
+    builtins = _builtins()
+    return None if builtins is None else builtins.calling(RECORD_READER, read)
 
 
 def _called(function: Any, frame: Any, place: int, *team: Any) -> None:

@@ -142,8 +142,8 @@ class VulkanProgram(CpuProgram):
         from openinfer.runtime.devices.vulkan.logical import expect_device
 
         expect_device(which)
+        from openinfer.runtime.devices.vulkan.hand_over import submit_address
         from openinfer.runtime.devices.vulkan.residence import words_of
-        from openinfer.runtime.devices.vulkan.step import submit_address
 
         self._which, self._words = which, words_of(program)
         self._residence: Residence | None = None

@@ -65,11 +65,10 @@ class NativeCode:
         )
         self.queue_submit: Any = make(number, place, place, whole)(self.addresses[QUEUE_SUBMIT])
 
-    def left_to(self, take: Any) -> int:
-        """The address of what steps call; what it does not know, `take` is called for, a function of ctypes
-        that the caller keeps alive."""
-        address = ctypes.cast(take, ctypes.c_void_p).value
-        ctypes.c_void_p.from_address(self.addresses[TAKE]).value = address
+    def left_to(self, take: int) -> int:
+        """The address of what steps call; what it does not know, the function at `take` is called for, which
+        the caller keeps alive."""
+        ctypes.c_void_p.from_address(self.addresses[TAKE]).value = take
         return self.addresses[SUBMIT]
 
 

@@ -13,17 +13,17 @@ are right for all steps, at the price of some barriers more. Moves are recorded 
 from __future__ import annotations
 
 import ctypes
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
-from openinfer.runtime.devices.vulkan.commands import CommandPool, Copy, Dispatch, Recording
+from openinfer.runtime.devices.vulkan.commands import CommandPool, Copy, Recording
+from openinfer.runtime.devices.vulkan.hand_over import running
 from openinfer.runtime.devices.vulkan.hazards import Range
 from openinfer.runtime.devices.vulkan.kernels import Kernel
 from openinfer.runtime.devices.vulkan.known_steps import KnownSteps
@@ -32,12 +32,11 @@ from openinfer.runtime.devices.vulkan.memory import (
     FOR_HOST,
     FOR_NUMBERS,
     SPAN,
-    WORD,
     VulkanBlock,
     VulkanMemory,
 )
-from openinfer.runtime.devices.vulkan.native import native_code
 from openinfer.runtime.devices.vulkan.native_recording import Packed, Part, Recorder
+from openinfer.runtime.devices.vulkan.piece_commands import PieceCommands, staged_copy
 from openinfer.runtime.devices.vulkan.pieces import (
     GROUPS,
     WHOLE,
@@ -52,7 +51,6 @@ from openinfer.runtime.devices.vulkan.pieces import (
 from openinfer.runtime.devices.vulkan.record import (
     HEAD,
     KNOWN,
-    RECORD_WORDS,
     TO_DEVICE,
     TO_HOST,
     USED,
@@ -105,7 +103,7 @@ class DeviceStep:
     ) -> None:
         """`traced` takes the times of a traced build, `clock` those of whole steps of a plain one."""
         self.memory, self.kernels, self.rows = memory, kernels, rows
-        self._numbers_of_rows = {id(row): number for number, row in enumerate(rows)}
+        self._commands = PieceCommands(memory, kernels, rows)
         self.device = memory.device
         self._traced = traced
         self._timer: Timer | None = None
@@ -172,7 +170,7 @@ class DeviceStep:
             self._again.begin()
         if self._stamps is not None:
             self._stamps.begin_step()
-        _active.step = self
+        running.step = self
         try:
             native()
             if self.failure is None and self._is_left():
@@ -182,7 +180,7 @@ class DeviceStep:
             self.kept = self._marks.done
             raise
         finally:
-            _active.step = None
+            running.step = None
             if self._again is not None:
                 self._again.stop()
             failure, self.failure = self.failure, None
@@ -418,8 +416,8 @@ class DeviceStep:
         recording.wait()
         for one in moves:
             if one.nbytes:
-                command = self._copy(one)
-                recording.copy(*_staged(command, self._staging, staged))
+                command = self._commands.move(one, self._staging)
+                recording.copy(*staged_copy(command, self._staging, staged))
         return recording.end()
 
     def _part_of_launches(
@@ -439,7 +437,7 @@ class DeviceStep:
         key = run, frozenset(asked.straight)
         packed = asked.piece.packed.get(key)
         if packed is None:
-            commands = self._commands(asked, calls)
+            commands = self._commands.of(asked, calls, self._staging)
             packed = asked.piece.packed[key] = Packed(commands, self._numbers, self._staging)
         return Part(packed, asked.numbers, asked.staged, asked.at)
 
@@ -447,68 +445,17 @@ class DeviceStep:
         self, recording: Recording, asked: Asked, calls: Sequence[PieceLaunch | PieceMove]
     ) -> None:
         """Records commands where there is no machine code."""
-        for one in self._commands(asked, calls):
+        for one in self._commands.of(asked, calls, self._staging):
             if self._timer is not None:
                 self._timer.row, self._timer.asked = one.row, asked.at
             if isinstance(one, Copy):
-                recording.copy(*_staged(one, self._staging, asked.staged))
+                recording.copy(*staged_copy(one, self._staging, asked.staged))
             else:
                 place = asked.numbers + one.numbers
                 ranges = [Range(self._numbers, 0, 4 * NUMBERS, False), *one.ranges]
                 recording.dispatch(
                     one.kernel, ranges, self._numbers, 4 * place, place + GROUPS, one.groups
                 )
-
-    def _commands(
-        self, asked: Asked, calls: Sequence[PieceLaunch | PieceMove]
-    ) -> Iterator[Dispatch | Copy]:
-        """The commands of calls of a piece."""
-        piece, moves = asked.piece, 0
-        for call in calls:
-            if isinstance(call, PieceMove):
-                if call.nbytes and moves not in asked.straight:
-                    yield self._copy(call)
-                moves += 1
-            else:
-                row, kernel = self._numbers_of_rows[id(call.row)], self.kernels[call.row.kernel]
-                ranges = [*self._ranges(piece, call)]
-                yield Dispatch(row, kernel, ranges, call.numbers, tuple(call.row.groups))
-
-    def _copy(self, move: PieceMove) -> Copy:
-        """The command of a move; its place in the staging buffer is that among the bytes of its piece."""
-        row = self._numbers_of_rows[id(move.row)]
-        (block, start), *others = [self.memory.at(address) for address in move.device]
-        here, staging, nbytes = block.allocation, self._staging, move.nbytes
-        if move.row.kernel == TO_DEVICE:
-            return Copy(row, staging, move.staged, here, start, nbytes)
-        if move.row.kernel == TO_HOST:
-            return Copy(row, here, start, staging, move.staged, nbytes)
-        other, to = others[0]
-        return Copy(row, here, start, other.allocation, to, nbytes)
-
-    def _ranges(self, piece: Piece, call: PieceLaunch) -> Iterator[Range]:
-        """What a kernel is given; it is told how far behind the beginning its buffers begin."""
-        for number, (address, nbytes) in enumerate(call.buffers):
-            block, start = self.memory.at(address)
-            whole = block.allocation.nbytes
-            if piece.loose and call.loose[number]:
-                begin = start - start % piece.window
-                end = min(begin + 2 * piece.window, whole)
-            else:
-                begin = start - start % self.device.physical.alignment
-                end = start + nbytes + -(start + nbytes) % WORD
-            if begin >= end:  # An empty buffer: nothing of it is read, but a binding has bytes.
-                begin, end = 0, WORD
-            yield Range(block.allocation, begin, end, number in call.row.writes)
-
-
-def _staged(
-    copy: Copy, staging: Allocation, staged: int
-) -> tuple[Allocation, int, Allocation, int, int]:
-    """What `Recording.copy` takes, where the bytes of a piece begin at `staged`."""
-    first = copy.first + (staged if copy.source is staging else 0)
-    start = copy.start + (staged if copy.target is staging else 0)
-    return copy.source, first, copy.target, start, copy.nbytes
 
 
 def _key_of(staged: int, moves: Sequence[PieceMove]) -> tuple[int, ...]:
@@ -517,36 +464,3 @@ def _key_of(staged: int, moves: Sequence[PieceMove]) -> tuple[int, ...]:
     for move in moves:
         key += [move.row.kernel == TO_HOST, *move.device, move.nbytes, move.staged]
     return tuple(key)
-
-
-class _Active(threading.local):
-    """The step that runs on this thread."""
-
-    step: DeviceStep | None = None
-
-
-_active = _Active()
-_Submit = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64)
-
-
-def _submit(record: int, logged: int) -> bool:
-    """Called by steps; `record` is where the words of the calling step are. Whether the step is to end."""
-    step = _active.step
-    if step is not None and step.place == record:
-        return step.drain_safely(logged)
-    # Nobody takes the words.
-    (ctypes.c_int64 * RECORD_WORDS).from_address(record)[USED] = HEAD
-    return True
-
-
-@cache
-def _kept() -> Any:
-    return _Submit(_submit)
-
-
-def submit_address() -> int:
-    """The address of the function that steps call to have their record read."""
-    code = native_code()
-    if code is not None:
-        return code.left_to(_kept())
-    return ctypes.cast(_kept(), ctypes.c_void_p).value or 0

@@ -83,6 +83,18 @@ func.func private @callee(memref<4xf32, strided<[2], offset: ?>>) -> ()
 // CHECK-NEXT:    llvm.call @erf(%a{{\S*}}) : (f64) -> f64
 // CHECK:       llvm.func @callee(!llvm.ptr, i64)
 
+// One part of a buffer is passed by its address.
+func.func @part(%x: memref<?x4xf32>, %n: index) {
+  %v = nn.subview %x[%n] : memref<?x4xf32> to memref<1x4xf32>
+  func.call @takes_part(%v) : (memref<1x4xf32>) -> ()
+  func.return
+}
+func.func private @takes_part(memref<1x4xf32>) -> ()
+// CHECK-LABEL: llvm.func @part(
+// CHECK:         [[N:%\S+]] = llvm.{{mul|shl}} %n{{\S*}}, %{{\S+}}
+// CHECK-NEXT:    [[P:%\S+]] = llvm.getelementptr inbounds %x{{\S*}}{{.}}[[N]]] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+// CHECK-NEXT:    llvm.call @takes_part([[P]]) : (!llvm.ptr) -> ()
+
 // Static buffers keep their bytes.
 memref.global "private" constant @table : memref<2x2xf32> = dense<[[1.0, 2.0], [3.0, 4.0]]>
 // CHECK:       llvm.mlir.global internal constant @table(dense<{{.*}}> : tensor<2x2xf32>) {addr_space = 0 : i32, alignment = 64 : i64} : !llvm.array<4 x f32>

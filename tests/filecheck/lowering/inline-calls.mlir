@@ -71,6 +71,36 @@ graph.block pair(x, at) {
 
 // -----
 
+// A size is an operand: it is computed in front of the op. A plain number is a literal.
+// CHECK: graph.loop layers l in 0 to 3 {
+// CHECK-NEXT: graph.assign number _
+// CHECK-NEXT: graph.op iota() -> (number) settings {shape = [], start = #graph.name<l>, dtype = #graph.name<i64>}
+// CHECK-NEXT: graph.assign number_2 _
+// CHECK-NEXT: graph.op mul(number, 2) -> (number_2)
+// CHECK-NEXT: graph.assign number_3 _
+// CHECK-NEXT: graph.op add(number_2, 1) -> (number_3)
+// CHECK-NEXT: graph.op add(g, number_3) -> (g)
+// CHECK-NEXT: graph.assign number_4 _
+// CHECK-NEXT: graph.op iota() -> (number_4) settings {shape = [], start = #graph.name<B>, dtype = #graph.name<i64>}
+// CHECK-NEXT: graph.op add(g, number_4) -> (g)
+// CHECK-NEXT: graph.op add(g, 3) -> (g)
+graph.variable u dynamic i64 [B]
+graph.variable g volatile i64 [4]
+graph.block entry {
+  graph.loop layers l in 0 to 3 {
+    graph.call more(g, <"2*l + 1">) -> (g)
+    graph.call more(g, B) -> (g)
+    graph.call more(g, 3) -> (g)
+  }
+  graph.return (g)
+}
+graph.block more(x, n) {
+  graph.op add(x, n) -> (y)
+  graph.return (y)
+}
+
+// -----
+
 // A block without parameters stays, and so does its call.
 // CHECK: graph.branch plain
 // CHECK: graph.block plain {

@@ -96,3 +96,25 @@ func.func @step(%x: memref<4xf32>, %errors: memref<4xi64> {openinfer.arg = #nn.s
   nn.observe %x 3 : i64 "y" : memref<4xf32>
   func.return
 }
+
+// -----
+
+// Nor does a loop over a batch look, which a kernel goes through without one; a long loop inside of it does.
+
+// CHECK: scf.for %image = %c0 to %n
+// CHECK-NEXT: scf.for %i = %c0 to %n
+// CHECK-NEXT: func.call @openinfer_poll(%poll)
+// CHECK-NOT: openinfer_poll(%poll)
+func.func @step(%n: index, %errors: memref<4xi64> {openinfer.arg = #nn.slot<errors>}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %image = %c0 to %n step %c1 {
+    scf.for %i = %c0 to %n step %c1 {
+      "test.op"(%i) : (index) -> ()
+    }
+  } {openinfer.tiled}
+  scf.for %image = %c0 to %n step %c1 {
+    "test.op"(%image) : (index) -> ()
+  } {openinfer.tiled}
+  func.return
+}

@@ -795,6 +795,30 @@ func.func @f(%i: index, %w: tensor<3x4x8xf32>, %b: memref<4x8xf32>) {
   func.return
 }
 // -----
+// CHECK: nn.subview: the part has shape [2, 8], expected [1, 8]
+func.func @f(%i: index, %b: memref<4x8xf32>) {
+  %y = nn.subview %b[%i] : memref<4x8xf32> to memref<2x8xf32>
+  func.return
+}
+// -----
+// CHECK: nn.subview: the part has elements i32, expected f32
+func.func @f(%i: index, %b: memref<4x8xf32>) {
+  %y = nn.subview %b[%i] : memref<4x8xf32> to memref<1x8xi32>
+  func.return
+}
+// -----
+// CHECK: nn.subview: a part of memref<4x8xi4> may begin within a byte
+func.func @f(%i: index, %b: memref<4x8xi4>) {
+  %y = nn.subview %b[%i] : memref<4x8xi4> to memref<1x8xi4>
+  func.return
+}
+// -----
+// CHECK: nn.subview: parts of memref<4x?xf32> are of no known size
+func.func @f(%i: index, %b: memref<4x?xf32>) {
+  %y = nn.subview %b[%i] : memref<4x?xf32> to memref<1x?xf32>
+  func.return
+}
+// -----
 // CHECK: nn.stamp: phase 'late' is none of enter, exit, node, pass, turn, size, begin, end
 func.func @f() {
   nn.stamp "late" "" [1]

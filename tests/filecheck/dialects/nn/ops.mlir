@@ -94,6 +94,8 @@ func.func @buffers(%x: memref<?x8xf32>, %y: memref<?x8xf32>, %n: index, %e: memr
   nn.check_indices(%i) outs(%e) {bound = #graph.size<"2*N">, node = 3 : i64, unsigned_indices} : (memref<5xi64>, memref<4xi64>) -> ()
   // CHECK: nn.take_errors %e, %e : memref<4xi64>, memref<4xi64>
   nn.take_errors %e, %e : memref<4xi64>, memref<4xi64>
+  // CHECK: %part = nn.subview %x[%n] : memref<?x8xf32> to memref<1x8xf32>
+  %part = nn.subview %x[%n] : memref<?x8xf32> to memref<1x8xf32>
   // CHECK: %v = nn.view %x[%n] : memref<?x8xf32> to memref<?xf32>
   %v = nn.view %x[%n] : memref<?x8xf32> to memref<?xf32>
   // CHECK: nn.transfer "to_host" %x, %y bytes <"32*N"> : memref<?x8xf32> to memref<?x8xf32>
