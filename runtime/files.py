@@ -13,7 +13,6 @@ import io
 import os
 import stat
 import sys
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
@@ -206,7 +205,7 @@ def _link(handle: int, name: Path) -> None:
 
 
 def _partial(folder: Path) -> Path:
-    return folder / f"{_PREFIX}{uuid.uuid4().hex}{_SUFFIX}"
+    return folder / f"{_PREFIX}{os.urandom(16).hex()}{_SUFFIX}"
 
 
 def _hold(handle: int, *, wait: bool) -> bool:

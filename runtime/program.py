@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING
 
 from openinfer.runtime.devices import device_of, kind_of
@@ -342,6 +341,8 @@ class Program:
         )
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         parts = [f"<p><b>{escape(repr(self)[1:-1])}</b></p>"]
         for heading, rows in self._sections().items():
             if rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import TypeVar, overload
 
 Row = TypeVar("Row")
@@ -63,6 +62,9 @@ def text_table(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
     """A table of texts, all of them escaped."""
+    # Its table of entities is a millisecond of each start.
+    from html import escape
+
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
@@ -73,4 +75,6 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: 
 
 def html_text(text: str) -> str:
     """A text as it is, in letters of one width."""
+    from html import escape
+
     return f"<pre>{escape(text)}</pre>"

@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,8 @@ class _Builtins:
 
 def _code() -> bytes:
     """The object of `native_call.ll`, which the cache keeps: LLVM's first call costs 25 ms."""
-    text = files("openinfer.runtime.devices.cpu").joinpath("native_call.ll").read_text("utf-8")
+    # `importlib.resources` would import readers of archives, which a later start has no other use for.
+    text = Path(__file__).with_name("native_call.ll").read_text("utf-8")
     target, store = host_target(), default_cache().kernels()
     key = cache_key("native call", text, target.key, llvm_version())
     code = store.get(key)
