@@ -83,6 +83,21 @@ def test_numbers_of_a_call() -> None:
     agree(lambda x, n, s: (x[:n] * s, n + 1), *[(x, n, n / 7) for n in (2, 3, 4)])
 
 
+def test_floats_that_decide() -> None:
+    """With `dynamic=True` an epsilon comes as a tensor: the program is made for it, and not for a factor."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(4)
+
+        def forward(self, x: Any, factor: float) -> Any:
+            return self.norm(x) * factor
+
+    calls = [(torch.randn(n, 4), factor) for n, factor in ((3, 0.5), (5, 2.5), (2, 0.5))]
+    agree(Scaled().eval(), *calls, dynamic=True)
+
+
 def test_dtypes_of_results() -> None:
     agree(
         lambda x: (
