@@ -83,6 +83,43 @@ def test_numbers_of_a_call() -> None:
     agree(lambda x, n, s: (x[:n] * s, n + 1), *[(x, n, n / 7) for n in (2, 3, 4)])
 
 
+def test_floats_that_decide() -> None:
+    """With `dynamic=True` an epsilon comes as a tensor: the program is made for it, and not for a factor."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(4)
+
+        def forward(self, x: Any, factor: float) -> Any:
+            return self.norm(x) * factor
+
+    calls = [(torch.randn(n, 4), factor) for n, factor in ((3, 0.5), (5, 2.5), (2, 0.5))]
+    agree(Scaled().eval(), *calls, dynamic=True)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_encoder_layers(first: bool) -> None:
+    """Without gradients PyTorch has one op for a layer."""
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(
+                8, 2, 12, batch_first=True, norm_first=first, activation="gelu" if first else "relu"
+            )
+            self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+        def forward(self, x: Any, places: Any, padding: Any) -> Any:
+            both = self.encoder(x, mask=places, src_key_padding_mask=padding)
+            return self.encoder(x), self.encoder(x, places), both
+
+    x = torch.randn(2, 4, 8)
+    causal = nn.Transformer.generate_square_subsequent_mask(4)
+    padding = torch.tensor([[False, False, True, True], [False, False, False, True]])
+    agree(Encoder().eval(), (x, causal, padding))
+
+
 def test_dtypes_of_results() -> None:
     agree(
         lambda x: (

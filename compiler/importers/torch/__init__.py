@@ -11,6 +11,7 @@ _FAMILIES = (
     "creation",
     "reductions",
     "products",
+    "encoder_layer",
     "convolution",
     "indexing",
     "recurrent",

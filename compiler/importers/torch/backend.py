@@ -11,8 +11,10 @@ from typing import Any
 
 from openinfer.compiler.importers.torch.captured import (
     as_module,
+    fixed_floats,
     fixed_numbers,
     is_static,
+    number_of,
     varying,
     views_of_inputs,
 )
@@ -84,12 +86,13 @@ class _Compiled:
             for place, (node, value) in enumerate(zip(self._placeholders, example_inputs))
             if is_static(node, value)
         ]
+        floats = fixed_floats(self._placeholders)
         self._inputs = [
             place
             for place, value in enumerate(example_inputs)
-            if place not in self._static and isinstance(value, torch().Tensor)
+            if place not in (*self._static, *floats) and isinstance(value, torch().Tensor)
         ]
-        self._numbers = fixed_numbers(self._placeholders, self._inputs)
+        self._numbers = sorted([*fixed_numbers(self._placeholders, self._inputs), *floats])
         # Made at the first call: what Dynamo shows here may be without data, and belongs to its own sizes.
         self._programs: list[_Program] = []
 
@@ -113,7 +116,7 @@ class _Compiled:
         return self._programs[-1]
 
     def _make(self, arguments: Sequence[Any]) -> _Program:
-        numbers = {place: arguments[place] for place in self._numbers}
+        numbers = {place: number_of(arguments[place]) for place in self._numbers}
         written: set[int] = set()
         while True:
             inputs = sorted([*self._inputs, *written])
@@ -215,7 +218,7 @@ class _Program:
 
     def takes(self, arguments: Sequence[Any]) -> bool:
         """Whether the program has these numbers and shapes: equal ones of one name, all within bounds."""
-        if any(arguments[place] != number for place, number in self._numbers.items()):
+        if any(number_of(arguments[place]) != number for place, number in self._numbers.items()):
             return False
         sizes: dict[str, int] = {}
         for place, row in self._rows:

@@ -40,6 +40,30 @@ def fixed_numbers(placeholders: Sequence[Any], inputs: Sequence[int]) -> list[in
     ]
 
 
+def fixed_floats(placeholders: Sequence[Any]) -> list[int]:
+    """The places of floats of which the graph needs the number, as the epsilon of a norm: a program is made
+    for each of their values. Dynamo passes floats as tensors; those that only meet tensors stay so."""
+    return [
+        place
+        for place, node in enumerate(placeholders)
+        if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
+        and not all(_meets_a_tensor(user) for item in node.users for user in item.users)
+    ]
+
+
+_MEETINGS = ("add", "sub", "mul", "truediv", "div")
+
+
+def _meets_a_tensor(node: Any) -> bool:
+    name = getattr(node.target, "__name__", node.target)
+    return name in _MEETINGS and isinstance(node.meta.get("example_value"), torch().Tensor)
+
+
+def number_of(argument: Any) -> Any:
+    """A number that is an argument of a graph; floats come as tensors."""
+    return argument.item() if isinstance(argument, torch().Tensor) else argument
+
+
 def as_module(
     graph: Any,
     weights: Mapping[int, Any],
@@ -84,9 +108,13 @@ def as_module(
 
 
 def _fix(node: Any, number: Any) -> None:
-    """Puts a number in place of an input."""
+    """Puts a number in place of an input, or of what is read of it."""
     library = torch()
     for user in list(node.users):
+        if user.op == "call_method" and user.target == "item":
+            _fix(user, number)
+            user.graph.erase_node(user)
+            continue
         user.args, user.kwargs = library.fx.node.map_arg(
             (user.args, user.kwargs), lambda one: number if one is node else one
         )
