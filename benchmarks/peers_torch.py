@@ -26,7 +26,8 @@ def compiled(workload: Workload, setting: Setting) -> Run:
     torch.compiler.reset()
     # As an option of torch.compile it would reach Inductor alone: what captures the graph before it
     # makes weights inputs then, and nothing is frozen. No other peer has this process.
-    import_module("torch._inductor.config").freezing = True
+    config: Any = import_module("torch._inductor.config")
+    config.freezing = True
     return _run(torch.compile(exported(workload, setting).module()))
 
 
