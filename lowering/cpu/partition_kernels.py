@@ -45,7 +45,7 @@ class PartitionKernels(ModulePass):
 
     After:
         func.func private @matmul_0(%x, %w, %y) attributes {openinfer.unit = 1 : i64} { … }
-        func.func private @matmul_1(%x, %w, %y) attributes {openinfer.unit = 2 : i64} { … }
+        func.func private @matmul_1(%x, %w, %y) attributes {openinfer.unit = 3 : i64} { … }
 
     What a kernel costs is estimated by its ops; the largest goes to the unit with the least to do. Small
     kernels of a unit share a module for LLVM, so that code is the same whoever makes it.
@@ -57,7 +57,7 @@ class PartitionKernels(ModulePass):
     name: ClassVar[str] = "partition-kernels"
 
     worth: int | None = None
-    """Ops of kernels, about, from which on there are units; None is what another process costs."""
+    """Ops of kernels, about, from which on there are units; None takes `WORTH`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.ops if isinstance(f, FuncOp) and f.body.blocks]

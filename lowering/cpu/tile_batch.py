@@ -34,8 +34,8 @@ from openinfer.lowering.locations import give_location
 from openinfer.runtime.sizes import Size
 
 LEAST_SHARE = 64
-"""The part of the last cache that one image's share of a value fills at least. Parts from 1/32 to 1/512 took
-equal time in four networks (`docs/performance-log.md`), but 1/32 more memory than 1/64."""
+"""The part of the last cache that one image's share of a value fills at least. With MobileNet-V2 parts from
+1/32 to 1/512 took about equal time, 1/16 more (`docs/performance-log.md`)."""
 MOST_SHARE = 2
 """The part that it fills at most: a larger one is not there any more when the next kernel reads it."""
 SHARED_SHARE = 2

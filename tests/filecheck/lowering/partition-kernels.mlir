@@ -1,6 +1,7 @@
 // RUN: openinfer-opt %s -p 'partition-kernels{worth=1000}' --split-input-file | filecheck %s
 
-// The largest kernel is for another process; the step, its data and what the host calls stay in unit 0.
+// Small kernels are for other processes: the step is more work than they are. It stays in unit 0, with its data and
+// what the host calls.
 
 // CHECK-LABEL: func.func @step({{[^)]*}}) {
 // CHECK: func.func private @softmax_0(%x: memref<4x8xf32>, %y: memref<4x8xf32>) attributes {openinfer.unit = 1 : i64} {
