@@ -467,6 +467,8 @@ def _of_others(
             if step.by_function is not alone:
                 (narrow if step.by_function else tell)(module)
                 alone = step.by_function
+            if any(name in options.without for name in _with_needs(step, phase)):
+                continue
             for item in build_passes(step.spec):
                 run_pass(item, module, context, phase.name)
 

@@ -2,16 +2,18 @@
 
 xDSL makes three hundred data classes and reads the syntax of a hundred ops when it is imported: a tenth of
 the time that a small program takes to compile. Here they are made as those of this project are, by
-`runtime/quick_dataclass.py` and `late_syntax.py`; who uses them sees no difference. Where somebody has
-imported xDSL before, its classes stay as they are: nothing but time depends on it.
+`runtime/quick_dataclass.py` and `late_syntax.py`. Classes of others are made as ever, also those that another
+thread imports meanwhile. Where somebody has imported xDSL before, its classes stay as they are: nothing but
+time depends on it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from threading import RLock
 from typing import Any
 
 from openinfer.runtime import quick_dataclass
@@ -25,23 +27,36 @@ _CORE = (
     "xdsl.pattern_rewriter",
     "xdsl.passes",
 )
-"""What has data classes of its own, in the order of who imports whom. In dialects only attributes are such
-classes, made by a decorator that is imported here."""
+"""Modules with data classes of their own, each in front of those that import it. Dialects have only
+attributes, whose decorator is one of these modules'."""
+
+
+_STANDARD: Any = dataclasses.dataclass
+_lock = RLock()
+"""The first of several threads that compile imports xDSL, the others wait until it is there."""
 
 
 def import_xdsl() -> None:
     """Imports what every compilation needs of xDSL. Raises ImportError where it is not installed."""
-    if "xdsl.ir" in sys.modules:
-        return
-    library: Any = dataclasses
-    standard = library.dataclass
-    library.dataclass = quick_dataclass.dataclass
-    try:
-        _define_quickly()
-        for name in _CORE:
-            import_module(name)
-    finally:
-        library.dataclass = standard
+    with _lock:
+        if "xdsl.ir" in sys.modules:
+            return
+        library: Any = dataclasses
+        library.dataclass = _dataclass
+        try:
+            _define_quickly()
+            for name in _CORE:
+                import_module(name)
+        finally:
+            library.dataclass = _STANDARD
+
+
+def _dataclass(cls: Any = None, /, **options: bool) -> Any:
+    """`dataclass`, which makes xDSL's classes quickly."""
+    if cls is None:
+        return partial(_dataclass, **options)
+    quick = cls.__module__.startswith("xdsl.")
+    return (quick_dataclass.dataclass if quick else _STANDARD)(cls, **options)
 
 
 def _define_quickly() -> None:

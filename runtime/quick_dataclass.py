@@ -4,7 +4,9 @@ The one of the standard library writes six methods as text and compiles them whe
 millisecond for each of hundreds of classes, most of which a process never makes an object of. Here
 `__init__` is compiled when the first object is made, and the others are closures over the names of the
 fields. Everything else is as there: `fields`, `replace`, `is_dataclass`, inheritance in both directions,
-equality and hashes. Options that need more (`order`, `slots`, `kw_only`, …) go to the standard library.
+equality and hashes. Two things come with the first object, not with the class: its signature, and the error
+for a field without a default behind one that has some. Options that need more (`order`, `slots`, `kw_only`,
+…) go to the standard library.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ _OWN = {"init", "frozen", "eq", "repr"}
 """Options that are understood here."""
 _FIELD: Any = getattr(dataclasses, "_FIELD", None)
 """What a field is marked as that is no class variable."""
+_INITVAR: Any = getattr(dataclasses, "_FIELD_INITVAR", None)
+"""And one that is an argument alone."""
 
 
 def _made(cls: Any, options: Mapping[str, bool]) -> Any:
@@ -42,7 +46,7 @@ def _made(cls: Any, options: Mapping[str, bool]) -> Any:
     fields: _Fields = {}
     for base in cls.__mro__[-1:0:-1]:
         fields.update(getattr(base, "__dataclass_fields__", {}))
-    if added is None or any(field.kw_only is True for field in fields.values()):
+    if added is None or any(map(_is_of_library, fields.values())):
         return _library_dataclass(**options)(cls)
     fields.update(added)
     frozen, equal = options.get("frozen", False), options.get("eq", True)
@@ -115,6 +119,11 @@ def _is_class_variable(kind: object) -> bool:
     if isinstance(kind, str):
         return kind.startswith(("ClassVar", "typing.ClassVar"))
     return kind is ClassVar or get_origin(kind) is ClassVar
+
+
+def _is_of_library(field: Any) -> bool:
+    """Whether an inherited field is one that only the standard library understands."""
+    return field.kw_only is True or field._field_type is _INITVAR
 
 
 def _is_field(field: Any) -> bool:

@@ -176,10 +176,10 @@ def _emit(module: ModuleOp, measured: Measured) -> Finish:
         raise
 
     def finish(measured: Measured, meanwhile: Callable[[], object]) -> dict[str, bytes]:
-        from openinfer.runtime.devices.cpu.object_symbols import check_symbols
-
-        at_stage("machine code")
         try:
+            from openinfer.runtime.devices.cpu.object_symbols import check_symbols
+
+            at_stage("machine code")
             with measured("object", "(wait for LLVM)"):
                 objects = begun.objects(compilation, meanwhile)
         finally:

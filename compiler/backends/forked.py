@@ -69,6 +69,7 @@ class Helper:
 
     pid: int
     pipe: IO[bytes]
+    ended: bool = False
 
     def facts(self) -> dict[str, KernelFacts]:
         """What its kernels ask for; waits until they are loops. Raises HelperError."""
@@ -94,11 +95,14 @@ class Helper:
         """Ends the child, whatever it is at, and forgets it."""
         if self.pipe.closed:
             return
+        if not self.ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+            self.ended = True
+        # Last: where Ctrl-C comes before, the next call goes on.
         self.pipe.close()
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
 
 
 def start(work: Work, helpers: list[Helper]) -> bool:

@@ -65,7 +65,7 @@ class PartitionKernels(ModulePass):
         costs = {f: _cost(f) for f in functions if _stands_alone(f, bodies)}
         if sum(costs.values()) < (WORTH if self.worth is None else self.worth):
             return
-        # Two processes take every other unit, four one each.
+        # Of n processes, number p takes units p, p + n, …: two take every other unit, four one each.
         for number, half in enumerate(_divided(costs, 2, BESIDE)):
             chosen = {function: costs[function] for function in half}
             parts = _divided(chosen, UNITS // 2, 0 if number else BESIDE)

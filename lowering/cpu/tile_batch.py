@@ -45,7 +45,7 @@ LINE = 64
 """Bytes of a line of memory, where every image begins at one."""
 
 _BETWEEN = (*VIEWS, memref.AllocOp, nn.SizeOp)
-"""Ops that touch no memory, which kernels may be moved behind."""
+"""Ops that touch no element, which kernels may be moved behind."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import cast
 
@@ -46,6 +46,8 @@ class CallNames:
     block: BlockOp
     counted: Collection[str] = ()
     """The indices of the loops around the call, and the sizes of the program."""
+    definitions: Mapping[str, Size] = field(default_factory=dict[str, Size])
+    """What the sizes that the program defines stand for, in names that it does not."""
     arguments: dict[str, Attribute] = field(init=False)
     locals: dict[str, str] = field(default_factory=dict[str, str])
     sizes: dict[str, SizeLike] = field(default_factory=dict[str, SizeLike])
@@ -120,7 +122,7 @@ class CallNames:
             return None
         if size.single_name is not None and size.single_name not in self.counted:
             return None
-        if not _divides_by_numbers(size):
+        if not _divides_by_numbers(size.substitute(self.definitions)):
             # Where an op divides by 0, it gives 0.
             self._wrong(name, "an expression that is an operand divides by numbers only")
         return size

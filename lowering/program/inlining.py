@@ -177,7 +177,9 @@ class _Call:
         counted = {
             op.index.data for op in around(self.call) if isinstance(op, LoopOp)
         } | inliner.sizes
-        self.names = CallNames(inliner.report, inliner.places, self.call, self.block, counted)
+        self.names = CallNames(
+            *(inliner.report, inliner.places, self.call, self.block, counted, inliner.definitions)
+        )
 
     def ops(self) -> list[Operation]:
         body = list(self.block.body.block.ops)

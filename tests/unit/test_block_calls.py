@@ -329,6 +329,12 @@ block dense(h, path, k=1) {
             "block f(h, n) { y = op add(h, cast(n, to=f32)); return y; }\n",
             "loop a (l in 1..2) { y = branch f(x, 4 / l); }",
         ),
+        (
+            "OI0275",
+            "dynamic { z: f32[K]; }\nsize M = 4 / K;\n"
+            "block f(h, n) { y = op add(h, cast(n, to=f32)); return y; }\n",
+            "y = branch f(x, M);",
+        ),
         # A statement stores no number.
         (
             "OI0210",

@@ -197,6 +197,19 @@ def test_a_refused_text_is_an_error_and_no_thread_stays() -> None:
     assert set(threading.enumerate()) <= before
 
 
+def test_what_comes_behind_a_refused_text_is_not_waited_for() -> None:
+    """With one worker, which has ended by then."""
+    wrong = LlvmModule("wrong.o", "wrong", "define i64 @f() { ret float 1.0 }", Passes.NONE)
+    with Compilation(host_target(), 1) as work:
+        work.add(wrong)
+        for thread in threading.enumerate():
+            if thread.name == "openinfer-llvm":
+                thread.join()
+        work.add(adds("a", 1))
+        with pytest.raises(CompileError, match="LLVM refuses"):
+            work.objects(lambda: None)
+
+
 def test_an_interrupt_leaves_no_thread_inside_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = compilation.compiled
     done: list[str] = []

@@ -147,6 +147,19 @@ def test_what_it_does_not_know_goes_to_the_library(make: Callable[..., Any]) -> 
         x: int
         y: int = dataclasses.field(default=1, kw_only=True)
 
+    @dataclasses.dataclass
+    class Base:
+        x: int
+        seed: dataclasses.InitVar[int]
+
+        def __post_init__(self, seed: int) -> None:
+            self.x += seed
+
+    @make
+    class Derived(Base):
+        z: int = 0
+
+    assert Derived(1, 2, 5) == Derived(2, 1, 5)
     assert Ordered(1) < Ordered(2)
     assert Keyword(1, y=2).y == 2
     with pytest.raises(ValueError, match="mutable default"):

@@ -98,6 +98,33 @@ assert hasattr(AddiOp, READ_SYNTAX)
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+def test_threads_that_compile_first_import_it_once() -> None:
+    """`dataclass` is the standard library's before, behind, and for classes of others meanwhile."""
+    script = """
+import dataclasses, threading
+standard = dataclasses.dataclass
+from openinfer.dialects import quick_xdsl
+from openinfer.runtime import quick_dataclass
+start = threading.Barrier(4)
+def first():
+    start.wait()
+    quick_xdsl.import_xdsl()
+    from xdsl.dialects.builtin import IntegerAttr
+threads = [threading.Thread(target=first) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert dataclasses.dataclass is standard
+@quick_xdsl._dataclass(frozen=True)
+class Other:
+    x: int
+assert Other.__eq__.__module__ != quick_dataclass.__name__
+assert Other(1) == Other(1)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_a_compilation_imports_xdsl_so() -> None:
     script = """
 from openinfer.compiler.api import graph

@@ -218,8 +218,11 @@ class _Program:
 
     def takes(self, arguments: Sequence[Any]) -> bool:
         """Whether the program has these numbers and shapes: equal ones of one name, all within bounds."""
-        if any(number_of(arguments[place]) != number for place, number in self._numbers.items()):
-            return False
+        for place, number in self._numbers.items():
+            given = number_of(arguments[place])
+            # NaN is not equal to itself, and one program is enough for it.
+            if given != number and (given == given or number == number):
+                return False
         sizes: dict[str, int] = {}
         for place, row in self._rows:
             for dim, extent in zip(row.shape, arguments[place].shape):

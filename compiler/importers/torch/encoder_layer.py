@@ -11,7 +11,10 @@ _BY_QUERY, _BY_KEY, _OF_HEADS = range(3)
 
 @handles("aten._transformer_encoder_layer_fwd.default")
 def encoder_layer(call: Call) -> Value:
-    """Attention of a sequence `[B, L, D]` to itself and two products, each with its norm."""
+    """Attention of a sequence `[B, L, D]` to itself and two products, each with its norm.
+
+    A sequence of which nothing may be seen gets 0 from attention; PyTorch gives NaN.
+    """
     g, x = call.g, call.tensor("src")
     call.skip("embed_dim")
     first, eps = call.flag("norm_first"), float(call.number("eps"))

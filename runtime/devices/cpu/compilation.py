@@ -101,9 +101,9 @@ class Compilation:
         return {module.name: self._objects[i] for i, module in enumerate(self._modules)}
 
     def _wait_for_begin(self) -> None:
-        """Until all modules are begun."""
+        """Until all modules are begun, or one has failed: who fails begins with no other."""
         with self._more:
-            while self._taken < len(self._modules):
+            while self._taken < len(self._modules) and not self._failures:
                 self._more.wait()
 
     def close(self) -> None:
