@@ -90,7 +90,10 @@ def _begin(options: argparse.Namespace, absent: dict[str, str]) -> dict[str, Any
     old = json.loads(options.json.read_text(encoding="utf-8"))
     if old["environment"]["cpu"] != fresh["environment"]["cpu"] or old["device"] != options.device:
         sys.exit(f"{options.json} was measured on another machine: write to another file")
-    return fresh | {"rows": old["rows"], "failed": old["failed"]}
+    # Rows of another commit say which.
+    then, now = ({key: d["environment"][key] for key in ("commit", "date")} for d in (old, fresh))
+    rows = old["rows"] if then == now else [{**then, **row} for row in old["rows"]]
+    return fresh | {"rows": rows, "failed": old["failed"]}
 
 
 def _write(path: Path | None, data: dict[str, Any]) -> None:

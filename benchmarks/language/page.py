@@ -17,7 +17,7 @@ from benchmarks.language.engines import OURS, PEER
 from benchmarks.language.models import SHAPES, TYPES
 from benchmarks.language.racing import KINDS
 from benchmarks.language.worker import DEPTH, PROMPT
-from benchmarks.tables import Table, duration, markdown, plain, size, threads_words
+from benchmarks.tables import Table, duration, markdown, other_commits, plain, size, threads_words
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "benchmarks"
@@ -118,9 +118,11 @@ def processor(data: Data) -> str:
 def _where(data: Data) -> str:
     where = data["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    named = [{**row, "name": f"{row['shape']} {row['type']}"} for row in data["rows"]]
+    other = "".join(f"; {text}" for text in other_commits(named))
     return (
         f"{', '.join(where['flags'])}; {where['cpus']} CPUs; {where['system']}; {versions}; "
-        f"commit {where['commit'] or 'unknown'}, {where['date']}; {_rounds(data)} rounds, "
+        f"commit {where['commit'] or 'unknown'}, {where['date']}{other}; {_rounds(data)} rounds, "
         f"turns of {data['slice']:g} s."
     )
 

@@ -24,6 +24,8 @@ from openinfer.compiler.backends import cpu, forked
 from openinfer.lowering.cpu import emit_llvm, partition_kernels
 
 os.environ["OPENINFER_CACHE"] = "off"
+# A test run in the background of a shell ignores Ctrl-C, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # A small program is worth it, and the child gets all of its kernels.
 partition_kernels.WORTH = 0
 partition_kernels.BESIDE = 10**6
