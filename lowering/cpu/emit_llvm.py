@@ -70,7 +70,7 @@ class Texts:
         self._target = target
         self._symbols: dict[str, str] = {}
         self._exported: set[str] = set()
-        self._written: dict[str, llvm.FuncOp] = {}
+        self._written: set[str] = set()
         self._small: dict[llvm.FuncOp, None] = {}
         """Kernels that share a module, under their own names."""
         self._has_team = False
@@ -90,7 +90,7 @@ class Texts:
         self._exported.update(f.sym_name.data for f in own if _is_hidden(f))
         if symbol in self._written:
             return None
-        self._written[symbol] = function
+        self._written.add(symbol)
         text = text.replace(_OWN, symbol)
         return LlvmModule(symbol + OBJECT, name, text, passes_for([function]))
 
