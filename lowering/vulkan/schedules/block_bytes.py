@@ -49,6 +49,8 @@ ROW_FORMAT = "q8_0"
 """What these kernels write and read; `VulkanDemands` refuses ops of all others."""
 LEAST = 2.0**-100
 """A smaller size has no inverse; d is 0 as f16 long before."""
+NAN_BITS = 0x7E00
+"""NaN as f16, as the simulator writes it."""
 _I16 = IntegerType(16)
 
 
@@ -86,8 +88,10 @@ def lower_quantize_blocks(b: LoopBuilder, op: Operation) -> Grid:
         finite = compare_floats(b, "oeq", mark, zero)
         large = compare_floats(b, "ogt", most, b.constant(LEAST, f32))
         counts = b.insert(arith.AndIOp(finite, large))
-        scale = resize_float(b, b.insert(arith.AddfOp(d, mark)), f16)
+        scale = resize_float(b, d, f16)
         word = b.insert(ExtUIOp(b.insert(arith.BitcastOp(scale, _I16)), i32))
+        # Devices differ in the bits of a NaN.
+        word = select(b, finite, word, b.constant(NAN_BITS, i32))
         for n in range(2):
             part = b.insert(arith.ShRUIOp(word, b.constant(8 * n, i32))) if n else word
             b.store(b.insert(TruncIOp(part, i8)), target, [*row, b.add(start, n)])

@@ -1,10 +1,12 @@
 // RUN: openinfer-opt %s -p lower-device-kernels --split-input-file | filecheck %s
 
-// An invocation writes the bytes of a block: two of d, and 32 codes.
+// An invocation writes the bytes of a block: two of d, which has the same bits on every device where it is NaN, and 32 codes.
 // CHECK-LABEL: func.func private @quantize_blocks_0
 // CHECK: scf.for %k =
 // CHECK: arith.truncf %{{.*}} : f32 to f16
-// CHECK: arith.bitcast %{{.*}} : f16 to i16
+// CHECK: %[[WORD:.*]] = arith.extui %{{.*}} : i16 to i32
+// CHECK: %[[NAN:.*]] = arith.constant 32256 : i32
+// CHECK: arith.select %{{.*}}, %[[WORD]], %[[NAN]] : i32
 // CHECK: memref.store %{{.*}}, %y
 // CHECK: memref.store %{{.*}}, %y
 // CHECK: scf.for %k
