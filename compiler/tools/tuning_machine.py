@@ -110,9 +110,14 @@ def candidates(target: TargetDescription) -> dict[str, tuple[int, ...]]:
 def probes(name: str, target: TargetDescription, threads: int) -> list[Probe]:
     """The products that tell a number; none where this machine cannot tell it."""
     far, near = _weights(5 * target.last_cache // 2), _weights(target.last_cache // 8)
+    # Weights that pass a second cache or lie in it, where the distance says the most.
+    small = Probe(1, 512, 1024)
     match name:
         case "ahead":
-            return [near]
+            both = [replace(near, threads=threads)] if threads > 1 else []
+            return [small, near, *both]
+        case "ahead_line":
+            return [small, near, far]
         case "ahead_streamed":
             return [far]
         case "ahead_narrow":
