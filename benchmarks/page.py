@@ -288,12 +288,21 @@ def _machine(data: Mapping[str, Any]) -> Iterator[str]:
         f"{data['slice']:g} s for each runtime",
         f"- {versions}",
         *(f"- {text}" for text in tables.other_commits(data["rows"])),
+        *(f"- {text}" for text in _other_parts(data)),
     ]
     yield "\n".join(lines)
     rates = tables.rates(data["rows"], caches)
     if rates[1]:
         yield "The limits, medians over the rows:"
         yield markdown(rates)
+
+
+def _other_parts(data: Mapping[str, Any]) -> Iterator[str]:
+    """One sentence for each part that was measured at another commit than the file."""
+    for name, title in (("ablation", "what each pass buys"), ("start", "compiling and starting")):
+        part = data.get(name) or {}
+        if "commit" in part:
+            yield f"{title}: commit {part['commit'] or 'unknown'}, {part['date']}"
 
 
 def main() -> None:

@@ -60,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
             from benchmarks.ablation import ablate
 
             for table in ablate(choices, folder, scratch, _say, data.get("ablation")):
-                data["ablation"] = table
+                data["ablation"] = table | own
                 _write(args.json, data)
         if choices.start and "start" not in data:
             _say("compiling and starting …")
             try:
-                data["start"] = startup.measure(folder, 1 if args.quick else 5)
+                data["start"] = startup.measure(folder, 1 if args.quick else 5) | own
             except WorkerError as error:
                 _say(f"error: {error}")
                 status = 1

@@ -339,7 +339,8 @@ def test_the_page_has_every_part() -> None:
         },
         **{"rounds": 9, "slice": 0.1, "rows": rows, "failed": {"cnn, 1": "too hot"}},
         "absent": {"tinygrad": "no clang"},
-        "ablation": ABLATION,
+        "ablation": ABLATION | {"commit": "abcdef", "date": "yesterday"},
+        "start": None,
     }
     text = page(data)
     for part in (
@@ -351,6 +352,7 @@ def test_the_page_has_every_part() -> None:
         "| `fuse` | 1.25 |",
         "100 GFLOP/s",
         "a processor (avx2)",
+        "- what each pass buys: commit abcdef, yesterday",
     ):
         assert part in text
     assert "Without one pass" in report.terminal(data)
