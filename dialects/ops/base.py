@@ -349,41 +349,38 @@ def literal_dtypes(spec: OpSpec, dtypes: Sequence[str | None]) -> list[str]:
     A literal has the dtype that the operands beside it have, or meet in; a condition is a bool, a
     scale beside codes f32, two literals to choose from f32. Raises OpDTypeError where nothing gives one.
     """
-    names = (*spec.operands, *spec.optional)
-    beside = [
-        dtype for place, dtype in enumerate(dtypes) if dtype is not None and spec.meets(place)
+    return [
+        literal_dtype(spec, dtypes, place) if dtype is None else dtype
+        for place, dtype in enumerate(dtypes)
     ]
-    found: list[str] = []
-    for place, dtype in enumerate(dtypes):
-        if dtype is not None:
-            found.append(dtype)
-            continue
-        name = names[min(place, len(names) - 1)] if names else ""
-        own = dict(spec.literals).get(name)
-        if name == "condition":
-            found.append("bool")
-        elif own is not None:
-            found.append(own)
-        elif name in spec.filled and dtypes[0] is not None:
-            found.append(dtypes[0])
-        elif not spec.meets(place):
-            raise OpDTypeError(
-                f"`{name}` of `{spec.name}` is no literal",
-                "declare it in `constant { … }` with `@init`, and name it here",
-            )
-        elif not beside and "condition" in names:
-            # Two literals to choose from.
-            found.append("f32")
-        elif not beside:
-            raise OpDTypeError(
-                f"no operand of `{spec.name}` gives the literal a dtype",
-                "declare one of them in `constant { … }` with `@init`, and name it here",
-            )
-        elif {*beside} <= {*FLOATS}:
-            found.append(promote_floats([*beside]))
-        else:
-            found.append(beside[0])
-    return found
+
+
+def literal_dtype(spec: OpSpec, dtypes: Sequence[str | None], place: int) -> str:
+    """The dtype of one literal among the operands of an op, as `literal_dtypes` has it."""
+    names = (*spec.operands, *spec.optional)
+    name = names[min(place, len(names) - 1)] if names else ""
+    own = dict(spec.literals).get(name)
+    if name == "condition":
+        return "bool"
+    if own is not None:
+        return own
+    if name in spec.filled and dtypes[0] is not None:
+        return dtypes[0]
+    if not spec.meets(place):
+        raise OpDTypeError(
+            f"`{name}` of `{spec.name}` is no literal",
+            "declare it in `constant { … }` with `@init`, and name it here",
+        )
+    beside = [dtype for other, dtype in enumerate(dtypes) if dtype and spec.meets(other)]
+    if not beside and "condition" in names:
+        # Two literals to choose from.
+        return "f32"
+    if not beside:
+        raise OpDTypeError(
+            f"no operand of `{spec.name}` gives the literal a dtype",
+            "declare one of them in `constant { … }` with `@init`, and name it here",
+        )
+    return promote_floats([*beside]) if {*beside} <= {*FLOATS} else beside[0]
 
 
 def same_dtype(operands: Sequence[TensorSpec], names: Sequence[str]) -> str:

@@ -63,6 +63,6 @@ SPECS: tuple[OpSpec, ...] = (
         _CORRECTION,
     ),
     _of_floats("std", "The square root of `var`.", _CORRECTION),
-    _of_truths("any", "Whether an element over axes is not 0; NaN is not."),
-    _of_truths("all", "Whether all elements over axes are not 0; NaN is not."),
+    _of_truths("any", "Whether an element over axes is not 0; NaN counts as true."),
+    _of_truths("all", "Whether no element over axes is 0; NaN counts as true."),
 )

@@ -55,6 +55,7 @@ from openinfer.lowering.program.buffer_declarations import (
     usual_entry,
     valued,
 )
+from openinfer.lowering.program.call_names import around
 from openinfer.lowering.program.literals import operand_dtypes
 from openinfer.lowering.program.metadata_settings import with_metadata
 from openinfer.lowering.program.size_definitions import (
@@ -354,12 +355,8 @@ class _Inference:
 
     def number(self, node: OpOp, value: NameRef) -> object:
         """The size or the metadata entry that a setting names; the name where it is none."""
-        outer = node.parent_op()
-        while outer is not None:
-            if isinstance(outer, LoopOp) and outer.index.data == value.name:
-                return value
-            outer = outer.parent_op()
-        if value.name in self.variables or value.name in self.temporaries:
+        loops = {outer.index.data for outer in around(node) if isinstance(outer, LoopOp)}
+        if value.name in loops or value.name in self.variables or value.name in self.temporaries:
             return value
         known = self.sizes.get(value.name, self.metadata(value.name))
         return known if isinstance(known, int | float) else value

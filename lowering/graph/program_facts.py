@@ -34,6 +34,7 @@ from openinfer.lowering.graph.settings import python_value, substitute_sizes
 from openinfer.lowering.graph.states import State, state_of
 from openinfer.lowering.interface import Weight
 from openinfer.lowering.locations import location_of
+from openinfer.lowering.program.call_names import around
 from openinfer.lowering.program.expansion import expansion_problems, expansions
 from openinfer.lowering.program.liveness import Flow, nodes_of
 from openinfer.lowering.program.metadata_settings import with_metadata
@@ -267,12 +268,7 @@ class Facts:
 
     def settings(self, op: OpOp) -> dict[str, object]:
         """The settings as written, names of scalars and metadata replaced by their values."""
-        loops: set[str] = set()
-        parent = op.parent_op()
-        while parent is not None:
-            if isinstance(parent, LoopOp):
-                loops.add(parent.index.data)
-            parent = parent.parent_op()
+        loops = {outer.index.data for outer in around(op) if isinstance(outer, LoopOp)}
 
         def looked_up(value: object) -> object:
             if isinstance(value, tuple):
@@ -416,13 +412,8 @@ class Facts:
 
     def _loops_around(self, op: Operation) -> list[int]:
         """The numbers of the loops around a node, outermost first."""
-        found: list[int] = []
-        parent = op.parent_op()
-        while parent is not None:
-            if isinstance(parent, LoopOp):
-                found.insert(0, self.nodes[parent].index)
-            parent = parent.parent_op()
-        return found
+        loops = [self.nodes[outer].index for outer in around(op) if isinstance(outer, LoopOp)]
+        return loops[::-1]
 
     def _node_row(self, op: Operation) -> NodeRow:
         """What messages and events say of a node."""

@@ -127,6 +127,14 @@ class CallNames:
             self._wrong(name, "an expression that is an operand divides by numbers only")
         return size
 
+    def whole_number(self, operand: Attribute) -> Size | None:
+        """What a parameter is that an op takes, where the call gives a plain whole number; else None."""
+        if not isinstance(operand, RefAttr) or operand.bracketed.data:
+            return None
+        given = self.arguments.get(operand.variable.data)
+        size = None if given is None else _as_size(given)
+        return size if size is not None and size.constant is not None else None
+
     def reference(
         self, ref: RefAttr, node: Operation, part: Part, *, literal: bool, texts: bool = False
     ) -> Attribute:

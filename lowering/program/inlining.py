@@ -30,6 +30,7 @@ from openinfer.dialects.graph import (
     AssignOp,
     BlockOp,
     CallOp,
+    LiteralAttr,
     LoopOp,
     OpOp,
     PackageSizeOp,
@@ -41,6 +42,7 @@ from openinfer.dialects.graph import (
     VariableOp,
 )
 from openinfer.dialects.graph.syntax import OPEN
+from openinfer.dialects.opset import OpError, find, literal_dtype
 from openinfer.lowering.locations import at_call, call_site
 from openinfer.lowering.program.call_names import (
     BRACES,
@@ -363,14 +365,15 @@ class _Call:
         texts = isinstance(node, CallOp)
         if key == "inputs" and isinstance(value, ArrayAttr):
             sizes = [self.names.number(item) if isinstance(node, OpOp) else None for item in value]
-            return ArrayAttr(
-                [
-                    self.names.value(item, node, (key, place), operand=True, texts=texts)
-                    if size is None
-                    else numbers.operand(size)
-                    for place, (item, size) in enumerate(zip(value, sizes))
-                ]
-            )
+            operands = [
+                self.names.value(item, node, (key, place), operand=True, texts=texts)
+                if size is None
+                else numbers.operand(size)
+                for place, (item, size) in enumerate(zip(value, sizes))
+            ]
+            if isinstance(node, OpOp):
+                self._whole_numbers(node, operands, numbers)
+            return ArrayAttr(operands)
         if key == "settings" and isinstance(value, DictionaryAttr):
             return DictionaryAttr(
                 {
@@ -379,6 +382,21 @@ class _Call:
                 }
             )
         return self.names.value(value, node, (key,))
+
+    def _whole_numbers(self, node: OpOp, operands: list[Attribute], numbers: SizeNumbers) -> None:
+        """A whole number for a parameter is an i64, as an index would be, where no operand gives the literal
+        a dtype."""
+        spec = find(node.op_name.data)
+        for place, item in enumerate(node.inputs if spec is not None else ()):
+            size = self.names.whole_number(item)
+            if spec is None or size is None:
+                continue
+            # Which dtype the others have is not known yet, nor does it matter.
+            dtypes = [None if isinstance(one, LiteralAttr) else "f32" for one in operands]
+            try:
+                literal_dtype(spec, dtypes, place)
+            except OpError:
+                operands[place] = numbers.operand(size)
 
     def _name(self, value: Attribute, node: Operation) -> Attribute:
         assert isinstance(value, StringAttr)

@@ -167,6 +167,37 @@ def test_an_index_and_a_size_are_operands() -> None:
     assert print_program(parse_program(laid_out)) == print_program(parse_program(SIZES))
 
 
+def test_a_whole_number_is_an_operand_as_an_index_is() -> None:
+    """A literal beside operands that have a dtype, else an i64: of `cast`, of two numbers, as an index."""
+    text = """
+    dynamic { x: f32[3, 4]; }
+    block pick(h, n, m=2, s=0.5) {
+        a = op add(h, cast(n, to=f32));
+        a = op add(a, cast(mul(n, 3), to=f32));
+        a = op add(a, cast(sub(m, n), to=f32));
+        row = op gather(h, m);
+        a = op mul(a, s);
+        return a, row;
+    }
+    block outer(h, k) { a, row = branch pick(h, k); return a, row; }
+    block entry {
+        a, row = branch outer(x, 1);
+        loop once (i in 1..2) { b, other = branch outer(x, i); }
+        half = op mul(x, 0.5);
+        c, last = branch pick(half, 0, m=1, s=2);
+        return a, row, b, other, c, last;
+    }
+    """
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+    agree(text, [{"x": x}])
+    found = oi.Simulator(text, None).make_executor().run(x=x)
+    for a, row in (("a", "row"), ("b", "other")):
+        np.testing.assert_array_equal(np.asarray(found[a]), (x + 1 + 3 + 1) * 0.5)
+        np.testing.assert_array_equal(np.asarray(found[row]), x[2])
+    np.testing.assert_array_equal(np.asarray(found["c"]), x + 2)
+    np.testing.assert_array_equal(np.asarray(found["last"]), x[1] / 2)
+
+
 def test_results_are_given_all_at_once() -> None:
     text = """
     dynamic { x: f32[2]; y: f32[2]; }
@@ -334,6 +365,12 @@ block dense(h, path, k=1) {
             "dynamic { z: f32[K]; }\nsize M = 4 / K;\n"
             "block f(h, n) { y = op add(h, cast(n, to=f32)); return y; }\n",
             "y = branch f(x, M);",
+        ),
+        # A float stays a literal.
+        (
+            "OI0283",
+            "block f(h, n) { y = op add(h, cast(n, to=f32)); return y; }\n",
+            "y = branch f(x, 0.5);",
         ),
         # A statement stores no number.
         (

@@ -77,6 +77,10 @@ def test_truths(op: str, axes: tuple[int, ...]) -> None:
     ):
         expected = getattr(torch, op)(torch.from_numpy(x), dim=axes).numpy()
         np.testing.assert_array_equal(twin(op, x, dtype, axes=axes), expected)
+        text = f"""dynamic {{ x: {dtype}[2, 3]; }}
+        block entry {{ y = op {op}(x, axes={list(axes)}); return y; }}"""
+        with oi.compile(text).make_executor() as executor:
+            np.testing.assert_array_equal(np.asarray(executor.run(x=x)["y"]), expected)
         for extent in (0, 1):
             # Of nothing none is true, and all are.
             empty = twin(op, x[:, :0] if extent else x[:0], dtype, axes=(extent,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -109,6 +110,11 @@ def test_layout() -> None:
     assert formatted(NEAT, "x.oi") == NEAT
     assert formatted("", "x.oi") == ""
     assert formatted("\ufeff// only\n\n", "x.oi") == "// only\n"
+
+
+def test_the_program_of_the_readme_is_laid_out() -> None:
+    (text,) = re.findall(r"```text\n(dynamic .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert formatted(text, "layer.oi") == text
 
 
 def test_first_edition() -> None:

@@ -14,6 +14,9 @@ _FAMILIES = (
     "encoder_layer",
     "convolution",
     "indexing",
+    "orders",
+    "scattering",
+    "resampling",
     "recurrent",
     "control",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import copysign as copysign_of
 from math import log
 
 from openinfer.compiler.importers.graph_writer import Operand, Value
@@ -199,6 +200,17 @@ handles("aten.maximum.default", "aten.max.other")(_extreme("max"))
 handles("aten.minimum.default", "aten.min.other")(_extreme("min"))
 
 
+@handles("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copysign(call: Call) -> Value:
+    """The magnitude of self with the sign of other, which a zero and a NaN have, too."""
+    g = call.g
+    x, y = call.as_dtype(call.dtype, "self", "other")
+    size = g.op("abs", x)
+    if not isinstance(y, Value):
+        return size if copysign_of(1.0, y) > 0 else g.op("neg", size)
+    return g.op("where", g.op("is_neg", y), g.op("neg", size), size)
+
+
 @handles("aten.atan2.default")
 def atan2(call: Call) -> Value:
     return call.g.op("atan2", *call.as_dtype(call.dtype, "self", "other"))
@@ -311,10 +323,23 @@ def _accumulated(call: Call, term: Value) -> Value:
 
 @handles("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(call: Call) -> Value:
-    """`self + weight * (end - self)`."""
+    """`self + weight * (end - self)`, from half of the way on `end - (1 - weight) * (end - self)`, as
+    PyTorch: where one of them is infinite, that matters."""
+    g = call.g
     x, end = call.as_dtype(call.dtype, "self", "end")
     weight = _as(call, "weight", call.dtype)
-    return call.g.op("add", x, call.g.op("mul", call.g.op("sub", end, x), weight))
+    way = g.op("sub", end, x)
+    near = abs(weight) < 0.5 if not isinstance(weight, Value) else None
+    parts: list[Value] = []
+    if near is not False:
+        parts.append(g.op("add", x, g.op("mul", way, weight)))
+    if near is not True:
+        rest = g.op("sub", 1.0, weight) if isinstance(weight, Value) else 1.0 - weight
+        parts.append(g.op("sub", end, g.op("mul", way, rest)))
+    if len(parts) == 1:
+        return parts[0]
+    assert isinstance(weight, Value)
+    return g.op("where", g.op("lt", g.op("abs", weight), 0.5), *parts)
 
 
 @handles("aten.logaddexp.default")

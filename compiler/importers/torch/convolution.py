@@ -7,7 +7,7 @@ from typing import Any
 
 from openinfer.compiler.importers.graph_writer import Value
 from openinfer.compiler.importers.torch.handlers import Call, Handler, Result, Unavailable, handles
-from openinfer.compiler.importers.torch.refusals import Refused
+from openinfer.compiler.importers.torch.resampling import transposed_volume
 
 
 def plain(values: Sequence[int]) -> int | list[int]:
@@ -76,7 +76,7 @@ def _transposed(call: Call, count: int, x: Value, weight: Value, bias: list[Valu
     )
     groups = call.integer("groups")
     if count == 3:
-        raise Refused("transposed convolution over three axes")
+        return transposed_volume(call, x, weight, bias, stride, padding, extra, dilation, groups)
     if count == 1:
         x, weight = _with_height(call, x), _with_height(call, weight)
         stride, padding, extra, dilation = (

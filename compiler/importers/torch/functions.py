@@ -81,6 +81,15 @@ def sign(call: Call) -> Value:
     return call.cast(call.g.op("sign", x), x.dtype)
 
 
+@handles("aten.signbit.default")
+def signbit(call: Call) -> Value:
+    """Whether the sign is set: of -0.0, too."""
+    x = call.tensor("self")
+    if x.dtype in UNSIGNED or x.dtype == "bool":
+        return call.expand(call.reader.scalar(False, "bool"), x.dims)
+    return call.g.op("is_neg", x)
+
+
 @handles("aten.isnan.default")
 def isnan(call: Call) -> Value:
     return _of_floats(call, "is_nan")

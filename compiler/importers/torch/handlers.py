@@ -7,6 +7,7 @@ default: otherwise the call is refused, so that nothing is left out silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from openinfer.compiler.importers.graph_writer import GraphWriter, Operand, Valu
 from openinfer.compiler.importers.torch.library import dtype_name, torch
 from openinfer.compiler.importers.torch.refusals import Refused
 from openinfer.dialects.ops.base import FLOATS, TensorSpec
+from openinfer.runtime.dtypes import DTYPES
 from openinfer.runtime.sizes import Size
 
 if TYPE_CHECKING:
@@ -274,6 +276,15 @@ def number_of(value: bool | int | float, dtype: str | None) -> bool | int | floa
     if dtype == "bool":
         return bool(value)
     return float(value) if dtype in FLOATS else int(value)
+
+
+def end_of(dtype: str, *, largest: bool) -> int | float:
+    """The largest or smallest number of a dtype; of floats an infinity."""
+    if dtype in FLOATS:
+        return inf if largest else -inf
+    signed = not dtype.startswith("u")
+    end = (1 << (DTYPES[dtype].bits - signed)) - 1
+    return end if largest else -end - 1 if signed else 0
 
 
 def cast_to(g: GraphWriter, value: Value, dtype: str) -> Value:

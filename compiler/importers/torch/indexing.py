@@ -255,56 +255,6 @@ def index_fill(call: Call) -> Value:
     return call.g.op("scatter", x, index, source, **({"axis": axis} if axis else {}))
 
 
-_REDUCTIONS = {
-    "sum": "add",
-    "add": "add",
-    "prod": "mul",
-    "multiply": "mul",
-    "amin": "min",
-    "amax": "max",
-}
-
-
-def _scattered(call: Call, updates: Value, reduction: str | None) -> Value:
-    x, index = call.tensor("self"), call.tensor("index")
-    axis = call.axis(max(x.rank, 1))
-    for other in range(x.rank):
-        if other != axis and index.dims[other] != x.dims[other]:
-            raise Refused("an index that is smaller than the tensor", "narrow the tensor first")
-        if updates.dims[other] != index.dims[other]:
-            updates = call.g.op("slice", updates, axis=other, start=0, stop=index.dims[other])
-    settings: dict[str, Any] = {"axis": axis} if axis else {}
-    if reduction is not None:
-        settings["reduction"] = reduction
-    return call.g.op("scatter_elements", x, index, updates, **settings)
-
-
-@handles("aten.scatter.src")
-def scatter(call: Call) -> Value:
-    return _scattered(call, call.cast(call.tensor("src"), call.dtype), None)
-
-
-@handles("aten.scatter.value")
-def scatter_value(call: Call) -> Value:
-    value = call.operand("value", call.dtype)
-    assert not isinstance(value, Value)
-    updates = call.expand(call.reader.scalar(value, call.dtype), call.tensor("index").dims)
-    return _scattered(call, updates, None)
-
-
-@handles("aten.scatter_add.default")
-def scatter_add(call: Call) -> Value:
-    return _scattered(call, call.cast(call.tensor("src"), call.dtype), "add")
-
-
-@handles("aten.scatter_reduce.two", "aten.scatter.reduce")
-def scatter_reduce(call: Call) -> Value:
-    call.must("reduce", *_REDUCTIONS)
-    if "two" in str(call.node.target):
-        call.must("include_self", True)
-    return _scattered(call, call.tensor("src"), _REDUCTIONS[call.text("reduce")])
-
-
 @handles("aten.one_hot.default")
 def one_hot(call: Call) -> Value:
     call.skip("num_classes")

@@ -1,9 +1,8 @@
-"""Handlers that join elements along axes: sums, extremes, statistics, orders."""
+"""Handlers that join elements along axes: sums, extremes, statistics, distances."""
 
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
 
 from openinfer.compiler.importers.graph_writer import Value
 from openinfer.compiler.importers.torch.handlers import Call, Handler, handles
@@ -197,7 +196,11 @@ def vector_norm(call: Call) -> Value:
     order = float(call.number(name)) if call.given(name) else 2.0
     if "dtype" in names:
         call.raw("dtype")
-    g, x = call.g, call.cast(call.tensor("self"), call.dtype)
+    return _norm(call, call.cast(call.tensor("self"), call.dtype), order, axes, keep)
+
+
+def _norm(call: Call, x: Value, order: float, axes: list[int], keep: bool) -> Value:
+    g = call.g
     if order == 2:
         return g.op("sqrt", reduced(call, "sum_axis", g.op("mul", x, x), axes, keep))
     size = g.op("abs", x)
@@ -214,36 +217,27 @@ def vector_norm(call: Call) -> Value:
             return g.op("pow", total, 1 / order)
 
 
-@handles("aten.topk.default")
-def topk(call: Call) -> tuple[Value, Value]:
-    x = call.tensor("self")
-    settings: dict[str, Any] = {} if call.flag("largest") else {"largest": False}
-    call.skip("sorted")
-    axis = call.axis(max(x.rank, 1))
-    if axis != x.rank - 1:
-        settings["axis"] = axis
-    values, places = call.g.ops("topk", x, results=2, k=call.size("k"), **settings)
-    call.reader.nonnegative.add(places.name)
-    return values, places
-
-
-@handles("aten.sort.default", "aten.sort.stable")
-def sort(call: Call) -> tuple[Value, Value]:
-    x = call.tensor("self")
-    if "stable" in str(call.node.target):
-        call.skip("stable")
-    settings = {"descending": True} if call.flag("descending") else {}
-    values, places = call.g.ops("sort", x, results=2, axis=call.axis(max(x.rank, 1)), **settings)
-    call.reader.nonnegative.add(places.name)
-    return values, places
-
-
-@handles("aten.argsort.default", "aten.argsort.stable")
-def argsort(call: Call) -> Value:
-    x = call.tensor("self")
-    if "stable" in str(call.node.target):
-        call.skip("stable")
-    settings = {"descending": True} if call.flag("descending") else {}
-    found = call.g.op("argsort", x, axis=call.axis(max(x.rank, 1)), **settings)
-    call.reader.nonnegative.add(found.name)
+@handles("aten.cdist.default", "aten._cdist_forward.default", "aten._euclidean_dist.default")
+def cdist(call: Call) -> Value:
+    """The norm of the difference of each row of one and each row of the other; PyTorch's ways of computing it
+    differ in the rounding."""
+    call.skip("compute_mode")
+    g = call.g
+    x, y = call.tensor("x1"), call.tensor("x2")
+    order = 2.0 if "euclidean" in str(call.node.target) else float(call.number("p"))
+    if x.dims[-1].constant == 0:
+        return call.expand(call.reader.scalar(0.0, x.dtype), call.dims)
+    apart = [
+        g.op("unsqueeze", x, axes=[x.rank - 1]),
+        g.op("unsqueeze", y, axes=[y.rank - 2]),
+    ]
+    difference = g.op("sub", *call.reader.agreed(apart))
+    if order == inf:
+        # What is no number is not the largest difference.
+        difference = g.op("where", g.op("is_nan", difference), 0.0, difference)
+    found = _norm(call, difference, order, [difference.rank - 1], False)
+    if order == 0:
+        # A difference that is NaN counts as one in a norm, and makes a distance NaN.
+        odd = g.op("any", g.op("is_nan", difference), axes=[difference.rank - 1])
+        found = g.op("where", odd, float("nan"), found)
     return found

@@ -31,6 +31,7 @@ from openinfer.lowering.graph.imports.editing import Editor, literal
 from openinfer.lowering.graph.imports.provenance import Provenance, provenance_of, set_provenance
 from openinfer.lowering.graph.imports.token_axes import TokenAxes
 from openinfer.lowering.graph.imports.uses import Uses, kind, settings_of, written_settings
+from openinfer.lowering.program.call_names import around
 from openinfer.lowering.program.nodes import describe
 from openinfer.runtime.errors import UnsupportedError
 from openinfer.runtime.sizes import Size
@@ -272,9 +273,4 @@ class _State:
 
 def _loop_index(op: OpOp) -> str | None:
     """The index of the loop around an op."""
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, LoopOp):
-            return parent.index.data
-        parent = parent.parent_op()
-    return None
+    return next((outer.index.data for outer in around(op) if isinstance(outer, LoopOp)), None)
