@@ -42,8 +42,10 @@
 ; A worker that loses its processor while it holds a chunk makes everybody wait for a time slice.
 ; Where such waits take more than a third of a step, the machine may be busy with something else: the
 ; lead then runs alone for a while, unless it is known that this takes longer still (a kernel that one
-; thread has to do by itself makes the others wait as well). A while is at most 2^30 cycles, less than
-; half a second: after that it tries again.
+; thread has to do by itself makes the others wait as well). A while is 8 times what was lost, twice as much
+; each time that this goes on, and at most 2^30 cycles, less than half a second: after that it tries again.
+; A step above 2^24 cycles, 6 ms, is longer than time slices: alone it gains little, and loses a processor
+; that is there again. Its first while is what was lost, so that one step is alone.
 ;
 ; Whether sharing pays depends on the step, and on how far apart the processors are at the moment.
 ; The lead finds out: a tally, of 8 words, holds what a step, or the job of a kernel, took lately.
@@ -382,8 +384,10 @@ compare:
 busy:
   %factor = load i64, ptr %patience, align 8
   %double = mul i64 %factor, 2
-  %low = icmp slt i64 %double, 8
-  %atleast = select i1 %low, i64 8, i64 %double
+  %long_step = icmp sgt i64 %took, 16777216
+  %least = select i1 %long_step, i64 1, i64 8
+  %low = icmp slt i64 %double, %least
+  %atleast = select i1 %low, i64 %least, i64 %double
   %high = icmp sgt i64 %atleast, 256
   %times = select i1 %high, i64 256, i64 %atleast
   store i64 %times, ptr %patience

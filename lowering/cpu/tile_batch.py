@@ -62,8 +62,9 @@ class TileBatch(ModulePass):
           nn.conv(%x_n, %w) outs(%t) … ; nn.conv(%t, %v) outs(%y_n) … }
 
     One image's part of a value that a kernel of the chain hands to another must fill 1/64 of the
-    target's last cache, and half of it at most. Chains are convolutions, pooling, products with weights,
-    layer norms, and loops over elements, each of which computes an image from an image.
+    target's last cache, and half of it at most. Chains are convolutions, also transposed ones, pooling,
+    products with weights, layer norms, joins of channels, and loops over elements, each of which computes an
+    image from an image.
 
     Requires: buffers, copies elided, constants prepared; buffers not reused.
     Leaves: watched builds, whose values are shown whole; kernels whose weights are more than half of what
@@ -230,10 +231,20 @@ def _operands_of(op: Operation) -> _Operands | None:
             if ranks[0] < 3 or ranks != [ranks[0], 3, ranks[0]]:
                 return None
             return _with_extras(op, [op.inputs[0]], [op.inputs[1]])
+        case nn.MatmulOp() if op.on_buffers and op.layout is None:
+            # Weights on the left, as of a transposed convolution, times the pixels of each image.
+            ranks = [len(_shape(value)) for value in (op.inputs[0], op.inputs[1], op.outs[0])]
+            if ranks != [2, 3, 3]:
+                return None
+            return _with_extras(op, [op.inputs[1]], [op.inputs[0]])
         case nn.PoolOp() if op.on_buffers:
             return [op.inputs[0], op.outs[0]], [], [op.outs[0]]
         case nn.LayerNormOp() if op.on_buffers and len(_shape(op.outs[0])) > 1:
             return [op.inputs[0], op.outs[0]], list(op.inputs[1:]), [op.outs[0]]
+        case nn.FoldOp() if op.on_buffers:
+            return [op.inputs[0], op.outs[0]], [], [op.outs[0]]
+        case nn.ConcatOp() if op.on_buffers and op.axis.value.data % len(_shape(op.outs[0])) > 0:
+            return [*op.inputs, op.outs[0]], [], [op.outs[0]]
         case _:
             return None
 

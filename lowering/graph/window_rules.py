@@ -254,8 +254,38 @@ def _transposed(call: Call) -> Sequence[SSAValue]:
         transpose_a=UnitAttr(),
     )
     outputs = each * groups
+    # Where windows lie side by side a sum of the product is an element of the result: it takes the bias.
+    early = len(call.operands) > 2 and _side_by_side(windows, counts, extents)
+    if early:
+        bias = call.reshape(call.operands[2], (outputs, _ONE))
+        stretched = nn.tensor_type(nn.element_of(bias), (outputs, product(kernel)))
+        bias = call.add(nn.BroadcastOp, [bias], stretched)
+        bias = widened(call, call.reshape(bias, (*lead, rows, _ONE)), dtype_name(element))
+        spread = call.elementwise("add", [spread, bias], _tensor(spread))
     spread = call.reshape(spread, (batch, outputs, *kernel, *counts))
     kind = nn.tensor_type(element, (batch, outputs, *extents))
     y = call.add(nn.FoldOp, [spread], kind, **placed(windows))
-    y = _biased(call, call.reshape(y, (batch, outputs, product(extents))), (outputs,))
+    y = call.reshape(y, (batch, outputs, product(extents)))
+    if early:
+        y = call.convert(y, nn.with_element(_tensor(y), call.type.element_type))
+    else:
+        y = _biased(call, y, (outputs,))
     return [call.reshape(y, call.results[0].dims)]
+
+
+def _side_by_side(
+    windows: Sequence[Window], counts: Sequence[Size], extents: Sequence[Size]
+) -> bool:
+    """Whether windows of known sizes cover the plane, and each element of it once."""
+    return all(
+        window.kernel == window.stride
+        and window.before == window.after == Size.of(0)
+        and (window.dilation == _ONE or window.kernel == _ONE)
+        and count * window.kernel == extent
+        for window, count, extent in zip(windows, counts, extents)
+    )
+
+
+def _tensor(value: SSAValue) -> TensorType[Attribute]:
+    assert isinstance(value.type, TensorType)
+    return value.type

@@ -144,6 +144,21 @@ def transpose(build: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]:
     return current
 
 
+def interleave(build: LoopBuilder, parts: Sequence[SSAValue]) -> list[SSAValue]:
+    """The first elements of n vectors, then their second ones, and so on, as n vectors; n a power of two."""
+    if len(parts) == 1:
+        return list(parts)
+    kind = parts[0].type
+    assert isinstance(kind, VectorType)
+    n = kind.get_shape()[0]
+    low = [lane for pair in zip(range(n // 2), range(n, n + n // 2)) for lane in pair]
+    high = [lane + n // 2 for lane in low]
+    found: list[SSAValue] = []
+    for a, b in zip(interleave(build, parts[::2]), interleave(build, parts[1::2])):
+        found += [_shuffle(build, a, b, low), _shuffle(build, a, b, high)]
+    return found
+
+
 def _shuffle(build: LoopBuilder, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
     mask = DenseArrayBase.from_list(i64, list(lanes))
     assert isinstance(a.type, VectorType)

@@ -131,9 +131,33 @@ def _transposed() -> Iterator[Case]:
         (((2, 0, 3, 3), (0, 2, 2, 2)), 1),
     ):
         yield Case("conv_transpose2d", shapes, ("f32",) * 2, {"groups": groups})
+    yield from _side_by_side()
     names = (("N", "4", "H", "W"),)
     settings = {"stride": 2, "padding": 1, "output_padding": 1}
     yield Case("conv_transpose2d", plain, ("f32",) * 3, settings, names=names)
+
+
+def _side_by_side() -> Iterator[Case]:
+    """Transposed convolutions that give each element of the result one product."""
+    doubled: Shapes = ((2, 4, 3, 21), (4, 3, 2, 2), (3,))
+    for dtype in (*FLOATS, *_WHOLE[:4]):
+        yield Case("conv_transpose2d", doubled, (dtype,) * 3, {"stride": 2})
+    yield Case("conv_transpose2d", doubled, ("f16", "f16", "f32"), {"stride": 2}, out="f16")
+    yield Case("conv_transpose2d", doubled[:2], ("f32",) * 2, {"stride": 2}, draw="gaps")
+    yield Case(
+        "conv_transpose2d", doubled, ("f32",) * 3, {"stride": 2}, names=(("N", "4", "H", "W"),)
+    )
+    yield Case("conv_transpose2d", doubled, ("f32",) * 3, {"stride": 2, "padding": [0, 0, 1, 0]})
+    for shapes, settings in (
+        (((1, 2, 4, 37), (2, 3, 1, 4), (3,)), {"stride": [1, 4]}),
+        (((1, 2, 4, 37), (2, 3, 2, 3), (3,)), {"stride": [2, 3]}),
+        (((1, 4, 4, 64), (4, 3, 3, 1), (6,)), {"stride": [3, 1], "groups": 2}),
+        (((4, 5, 16), (4, 3, 2, 2), (3,)), {"stride": 2}),
+        (((1, 1, 1, 8), (1, 1, 2, 8), (1,)), {"stride": [2, 8]}),
+        (((1, 2, 2, 1), (2, 1, 2, 2), (1,)), {"stride": 2}),
+        (((0, 4, 3, 3), (4, 2, 2, 2), (2,)), {"stride": 2}),
+    ):
+        yield Case("conv_transpose2d", shapes, ("f32",) * 3, settings)
 
 
 def _pools() -> Iterator[Case]:

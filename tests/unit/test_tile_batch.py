@@ -82,6 +82,27 @@ block entry {
 }
 """
 """A mean over images, and a tensor whose first dimension is no longer that of images, between chains."""
+RISING = """
+dynamic { x: f32[B, 3, 16, 16]; }
+constant {
+    enter: f32[8, 3, 3, 3] @ref("enter");
+    up: f32[8, 4, 2, 2] @ref("up");
+    bias: f32[4] @ref("four");
+    far: f32[8, 8, 3, 3] @ref("far");
+}
+block entry {
+    d = op conv2d(x, enter, padding=1);
+    d = op relu(d);
+    less = op max_pool2d(d, kernel_size=2);
+    r = op conv_transpose2d(less, up, bias, stride=2);
+    c = op concat(r, r, axis=1);
+    h = op conv2d(c, far, padding=1);
+    h = op relu(h);
+    y = op conv2d(h, far, padding=1);
+    return y;
+}
+"""
+"""What is widened, and what joins channels, goes image by image."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +120,7 @@ def _tensors() -> dict[str, np.ndarray]:
         **{"enter": (8, 3, 3, 3), "wide": (24, 8), "back": (8, 24), "far": (8, 8, 3, 3)},
         **{f"each.{b}": (8, 1, 3, 3) for b in range(2)},
         **{f"narrow.{b}": (8, 8, 1, 1) for b in range(2)},
-        **{"weight": (8,), "bias": (8,)},
+        **{"weight": (8,), "bias": (8,), "up": (8, 4, 2, 2), "four": (4,)},
     }
     found = {name: random.standard_normal(shape, np.float32) / 3 for name, shape in shapes.items()}
     return {**found, "scale": random.random(8, np.float32)}
@@ -156,6 +177,22 @@ def test_what_mixes_images_stays_between(both: Both, batch: str):
     found = oi.compile(text, both.model, target=host_target().name).make_executor(2).run(x=x)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_joins_and_transposed_convolutions_go_image_by_image(both: Both):
+    name = host_target().name
+    x = np.random.default_rng(2).standard_normal((5, 3, 16, 16), np.float32)
+    expected = oi.Simulator(RISING, both.model).make_executor().run(x=x)["y"]
+    program = oi.compile(RISING, both.model, target=name)
+    plain = compile_without(RISING, both.model, target=name, without=["tile-batch"])
+    np.testing.assert_allclose(
+        program.make_executor(2).run(x=x)["y"], expected, rtol=1e-4, atol=1e-4
+    )
+    with program.make_executor(1, trace=True) as executor:
+        executor.run(x=x)
+        kernels = [event.kernel.split("_")[0] for event in executor.trace() if event.kernel]
+    assert [kernels.count(kind) for kind in ("fold", "matmul")] == [5, 5]
+    assert _arena(program.manifest, 8) < 0.7 * _arena(plain.manifest, 8)
 
 
 def test_a_trace_shows_each_image(both: Both):

@@ -6,6 +6,7 @@ a range of places, so that no element is tested by itself.
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import SSAValue
 
 from openinfer.dialects.nn import FoldOp, UnfoldOp
@@ -13,8 +14,12 @@ from openinfer.lowering.kernels.builder import Index, LoopBuilder
 from openinfer.lowering.kernels.copies import copy_run
 from openinfer.lowering.kernels.elements import add
 from openinfer.lowering.kernels.numeric import element_type
-from openinfer.lowering.kernels.runs import Extent, each, extent_of, vector_run
-from openinfer.lowering.kernels.window_axes import axes_of, planes, reached
+from openinfer.lowering.kernels.runs import Extent, each, extent_of, fitting_lanes, vector_run
+from openinfer.lowering.kernels.squares import interleave
+from openinfer.lowering.kernels.window_axes import Axis, axes_of, planes, reached
+
+MOST_WOVEN = 4
+"""Columns of a kernel whose vectors are woven in registers; of other kernels elements are moved singly."""
 
 
 def _span(b: LoopBuilder, first: Index, behind: Index) -> Extent:
@@ -120,9 +125,15 @@ def _copy_columns(
 
 
 def fold(b: LoopBuilder, op: FoldOp, lanes: int) -> None:
-    """The plane is cleared, then each element of the kernel adds its rows where they fall."""
+    """The plane is cleared, then each element of the kernel adds its rows where they fall.
+
+    Where windows lie side by side each element of the plane is one of a window: nothing is added.
+    """
     source, target = planes(b, op.inputs[0]), planes(b, op.output)
     vertical, horizontal = axes_of(b, op)
+    if _side_by_side(vertical, horizontal, source, target):
+        _weave(b, source, target, lanes)
+        return
     height, width = b.dim(target, 1), b.dim(target, 2)
     rows, columns = b.dim(source, 3), b.dim(source, 4)
     zeros = b.splat(b.constant(0, element_type(target)), lanes)
@@ -185,3 +196,68 @@ def _add_columns(
         b.vstore(add(b, b.vload(result, place, lanes, mask), value), result, place, mask)
 
     vector_run(b, _span(b, first, behind), lanes, chunk, hint="w")
+
+
+def _side_by_side(vertical: Axis, horizontal: Axis, source: SSAValue, target: SSAValue) -> bool:
+    """Whether windows of known sizes cover the plane, and each element of it once."""
+    assert isinstance(source.type, MemRefType)
+    assert isinstance(target.type, MemRefType)
+    have, want = source.type.get_shape(), target.type.get_shape()
+    if DYNAMIC_INDEX in (*have[1:], *want[1:]):
+        return False
+    return all(
+        way.inside and way.stride == have[1 + axis] and (way.dilation == 1 or way.stride == 1)
+        for axis, way in enumerate((vertical, horizontal))
+    ) and tuple(want[1:]) == (have[1] * have[3], have[2] * have[4])
+
+
+def _weave(b: LoopBuilder, source: SSAValue, target: SSAValue, lanes: int) -> None:
+    """A line of the result has an element of each column of the kernel in turn."""
+    assert isinstance(source.type, MemRefType)
+    _, rows, columns, height, width = source.type.get_shape()
+    lanes = fitting_lanes(Extent((width,)), lanes)
+    woven = columns <= MOST_WOVEN and columns & (columns - 1) == 0 and lanes > 1
+
+    def mask(count: int) -> SSAValue | None:
+        return None if count >= lanes else b.mask(count, lanes)
+
+    def run(here: list[Index], there: list[Index]) -> None:
+        def chunk(w: Index, count: int) -> None:
+            parts = [
+                b.vload(source, [here[0], here[1], j, here[2], w], lanes, mask(count))
+                for j in range(columns)
+            ]
+            first = b.times(w, columns)
+            for number, value in enumerate(interleave(b, parts)):
+                rest = count * columns - number * lanes
+                if rest > 0:
+                    b.vstore(value, target, [*there, b.plus(first, number * lanes)], mask(rest))
+
+        whole = width // lanes * lanes
+        if whole == lanes:
+            chunk(0, lanes)
+        elif whole:
+            b.loop(0, whole, lanes, lambda w: chunk(w, lanes), hint="w")
+        if width > whole:
+            chunk(whole, width - whole)
+
+    def single(here: list[Index], there: list[Index]) -> None:
+        def column(j: SSAValue) -> None:
+            def one(w: SSAValue) -> None:
+                value = b.load(source, [here[0], here[1], j, here[2], w])
+                b.store(value, target, [*there, b.add(b.mul(w, columns), j)])
+
+            b.loop(0, width, 1, one, hint="w")
+
+        each(b, Extent((columns,)), column, hint="j")
+
+    def plane(outer: SSAValue) -> None:
+        def line(h: SSAValue) -> None:
+            def row(i: SSAValue) -> None:
+                (run if woven else single)([outer, i, h], [outer, b.add(b.times(h, rows), i)])
+
+            each(b, Extent((rows,)), row, hint="i")
+
+        each(b, Extent((height,)), line, hint="h")
+
+    each(b, extent_of(b, target, [0]), plane, parallel=True)

@@ -124,3 +124,39 @@ func.func @step(%x: memref<16x16x16xf32>, %w: memref<4x64x32xf32>, %u: memref<1x
   nn.layer_norm(%j) outs(%k) {eps = 1.0e-05 : f64} : (memref<1x16x64xf32>, memref<1x16x64xf32>) -> ()
   func.return
 }
+// -----
+// A transposed convolution, and a join of channels: weights on the left, windows that are folded.
+// CHECK-LABEL: func.func @step
+// CHECK: scf.for %image
+// CHECK: nn.matmul(%w, %{{.*}}) outs(%[[S:.*]]) {transpose_a} : (memref<8x16xf32>, memref<1x8x64xf32>, memref<1x16x64xf32>) -> ()
+// CHECK: %[[V:.*]] = nn.view %[[S]][] : memref<1x16x64xf32> to memref<1x4x2x2x8x8xf32>
+// CHECK: nn.fold(%[[V]]) outs(%[[F:.*]]) {{.*}} : (memref<1x4x2x2x8x8xf32>, memref<1x4x16x16xf32>) -> ()
+// CHECK: nn.concat(%[[F]], %{{.*}}) outs(%{{.*}}) {axis = 1 : i64} : (memref<1x4x16x16xf32>, memref<1x4x16x16xf32>, memref<1x8x16x16xf32>) -> ()
+// CHECK: } {openinfer.tiled}
+func.func @step(%x: memref<?x8x64xf32>, %w: memref<8x16xf32>, %d: memref<?x4x16x16xf32>) {
+  %B = nn.size "B"
+  %s = memref.alloc(%B) : memref<?x16x64xf32>
+  nn.matmul(%w, %x) outs(%s) {transpose_a} : (memref<8x16xf32>, memref<?x8x64xf32>, memref<?x16x64xf32>) -> ()
+  %n = nn.size "B"
+  %v = nn.view %s[%n] : memref<?x16x64xf32> to memref<?x4x2x2x8x8xf32>
+  %f = memref.alloc(%n) : memref<?x4x16x16xf32>
+  nn.fold(%v) outs(%f) {stride = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (memref<?x4x2x2x8x8xf32>, memref<?x4x16x16xf32>) -> ()
+  %y = memref.alloc(%n) : memref<?x8x16x16xf32>
+  nn.concat(%f, %d) outs(%y) {axis = 1 : i64} : (memref<?x4x16x16xf32>, memref<?x4x16x16xf32>, memref<?x8x16x16xf32>) -> ()
+  nn.publish %y "y" : memref<?x8x16x16xf32>
+  func.return
+}
+// -----
+// Not: a join of images.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: scf.for
+// CHECK: nn.concat(%a, %x)
+// CHECK: func.return
+func.func @step(%x: memref<4x4x16x16xf32>) {
+  %a = memref.alloc() : memref<4x4x16x16xf32>
+  %y = memref.alloc() : memref<8x4x16x16xf32>
+  nn.pool(%x) outs(%a) {kind = "max", kernel = array<i64: 1, 1>, stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : (memref<4x4x16x16xf32>, memref<4x4x16x16xf32>) -> ()
+  nn.concat(%a, %x) outs(%y) {axis = 0 : i64} : (memref<4x4x16x16xf32>, memref<4x4x16x16xf32>, memref<8x4x16x16xf32>) -> ()
+  nn.publish %y "y" : memref<8x4x16x16xf32>
+  func.return
+}

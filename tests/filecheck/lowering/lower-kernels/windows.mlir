@@ -52,6 +52,41 @@ func.func @fold(%x: memref<2x4x3x3x5x6xf32>, %y: memref<2x4x10x12xf32>) {
   func.return
 }
 
+// Windows side by side: a line of the plane is woven of the vectors of two columns, 16 and 5 of them, and
+// nothing is added.
+
+// CHECK-LABEL: func.func @side_by_side
+// CHECK-NOT:   arith.addf
+// CHECK:       %[[A:.*]] = vector.load %{{.*}}[%[[P:.*]], %[[I:.*]], %c0, %h, %c0] : memref<8x2x2x5x21xf32>, vector<16xf32>
+// CHECK-NEXT:  %[[B:.*]] = vector.load %{{.*}}[%[[P]], %[[I]], %c1, %h, %c0] : memref<8x2x2x5x21xf32>, vector<16xf32>
+// CHECK-NEXT:  %[[LOW:.*]] = vector.shuffle %[[A]], %[[B]] [0, 16, 1, 17,
+// CHECK-NEXT:  %[[HIGH:.*]] = vector.shuffle %[[A]], %[[B]] [8, 24, 9, 25,
+// CHECK:       vector.store %[[LOW]], %{{.*}}[%[[P]], %[[LINE:.*]], %c0] : memref<8x10x42xf32>
+// CHECK:       vector.store %[[HIGH]], %{{.*}}[%[[P]], %[[LINE]], %c16] : memref<8x10x42xf32>
+// CHECK:       vector.maskedload %{{.*}}[%[[P]], %[[I]], %c0, %h, %c16]
+// CHECK:       vector.maskedstore %{{.*}}[%[[P]], %[[LINE]], %c32]
+// CHECK-NOT:   arith.addf
+// CHECK:       } {openinfer.parallel}
+func.func @side_by_side(%x: memref<2x4x2x2x5x21xf32>, %y: memref<2x4x10x42xf32>) {
+  nn.fold(%x) outs(%y) {stride = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>}
+    : (memref<2x4x2x2x5x21xf32>, memref<2x4x10x42xf32>) -> ()
+  func.return
+}
+
+// Of three columns elements are stored one by one.
+
+// CHECK-LABEL: func.func @three_columns
+// CHECK-NOT:   vector.shuffle
+// CHECK:       scf.for %w =
+// CHECK:         memref.store
+// CHECK-NOT:   arith.addf
+// CHECK:       } {openinfer.parallel}
+func.func @three_columns(%x: memref<2x4x1x3x5x6xf32>, %y: memref<2x4x5x18xf32>) {
+  nn.fold(%x) outs(%y) {stride = array<i64: 1, 3>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>}
+    : (memref<2x4x1x3x5x6xf32>, memref<2x4x5x18xf32>) -> ()
+  func.return
+}
+
 // The elements of a window that lie in the plane are two ranges. NaN is the largest of all. Windows
 // whose columns all lie in the plane are computed side by side.
 
