@@ -30,12 +30,14 @@ from openinfer.lowering.cpu.schedules.conv_shape import (
     Planes,
     Tile,
     choose_tile,
+    may_be_line,
 )
 from openinfer.lowering.cpu.schedules.conv_tile import TileSums, Weights
 from openinfer.lowering.cpu.schedules.convolution import Convolution
 from openinfer.lowering.cpu.schedules.depthwise import Depthwise, is_depthwise
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic
 from openinfer.lowering.cpu.schedules.pixel_rows import PixelRows, panel_width
+from openinfer.lowering.cpu.schedules.window_rows import WindowRows, planes_of, window_width
 from openinfer.lowering.cpu.schedules.winograd import WinogradConvolution
 from openinfer.lowering.cpu.schedules.winograd_shape import Winograd, winograd_rows
 from openinfer.lowering.demands import Scratch
@@ -94,6 +96,8 @@ def conv_layout(op: ConvOp) -> PanelsAttr | WinogradAttr:
     if _lies_ready(op, shape, kind, machine):
         if (width := panel_width(shape, machine, lanes)) is not None:
             return PanelsAttr(width)
+    if (width := _window_width(op, machine)) is not None:
+        return PanelsAttr(width)
     return PanelsAttr(schedule_of(op).tile.rows)
 
 
@@ -104,6 +108,21 @@ def _has_pixel_rows(op: ConvOp) -> bool:
     machine, shape = machine_of(op), ConvShape.of(op)
     same = op.layout.columns == panel_width(shape, machine, machine.lanes(sums_of(op)))
     return same and _lies_ready(op, shape, sums_of(op), machine)
+
+
+def _window_width(op: ConvOp, machine: Machine) -> int | None:
+    """Output channels of a panel where windows are the rows of tiles and output channels the lanes."""
+    kind = sums_of(op)
+    if kind != f32 or not may_be_line(op):
+        return None
+    return window_width(ConvShape.of(op), machine, machine.lanes(kind))
+
+
+def _has_window_rows(op: ConvOp) -> bool:
+    """Whether the kernels of an op are laid out for windows as rows of tiles."""
+    if not isinstance(op.layout, PanelsAttr) or op.layout.columns <= MOST_ROWS:
+        return False
+    return op.layout.columns == _window_width(op, machine_of(op))
 
 
 def _is_depthwise(op: ConvOp) -> bool:
@@ -128,6 +147,9 @@ def conv_scratch(op: ConvOp) -> list[Scratch]:
         return [Scratch("planes", f32, (Size.of(winograd.elements),))]
     if _has_pixel_rows(op) or _is_depthwise(op):
         return []
+    if _has_window_rows(op):
+        planes = planes_of(ConvShape.of(op), machine_of(op).lanes(f32))
+        return [Scratch("planes", f32, (dims_of(op.inputs[0])[0] * planes.image,))]
     schedule = schedule_of(op)
     if schedule.planes.in_place:
         return []
@@ -142,6 +164,9 @@ def _convolution(b: LoopBuilder, op: Operation) -> bool:
         return True
     if _has_pixel_rows(op):
         _by_pixels(b, op)
+        return True
+    if _has_window_rows(op):
+        _by_windows(b, op)
         return True
     if _is_depthwise(op):
         _by_channels(b, op)
@@ -176,9 +201,10 @@ def _by_tiles(b: LoopBuilder, op: ConvOp, sizes: Winograd) -> None:
     (pixels,) = scratch_of(op, "planes")
     epilogue = Epilogue(b, op.outs[0], extras_of(op), op.body[0].block if op.body else None)
     epilogue.prepare(sizes.lanes)
-    how = Arithmetic(f32, sizes.lanes, machine_of(op).fused)
+    machine = machine_of(op)
+    how = Arithmetic(f32, sizes.lanes, machine.fused)
     operands = (op.inputs[0], op.inputs[1])
-    WinogradConvolution(how, sizes, operands, pixels, epilogue).emit()
+    WinogradConvolution(how, sizes, operands, pixels, epilogue, machine.measured).emit()
 
 
 def _by_pixels(b: LoopBuilder, op: ConvOp) -> None:
@@ -192,6 +218,19 @@ def _by_pixels(b: LoopBuilder, op: ConvOp) -> None:
     epilogue.prepare(how.lanes)
     x, weights = _as_line(b, op.inputs[0]), op.inputs[1]
     PixelRows(how, shape, machine, op.layout.columns, x, weights, epilogue).emit()
+
+
+def _by_windows(b: LoopBuilder, op: ConvOp) -> None:
+    machine, shape = machine_of(op), ConvShape.of(op)
+    assert isinstance(op.layout, PanelsAttr)
+    (copies,) = scratch_of(op, "planes")
+    extras = [_extra_as_line(b, extra) for extra in extras_of(op)]
+    body = op.body[0].block if op.body else None
+    epilogue = Epilogue(b, _as_line(b, op.outs[0]), extras, body)
+    how = Arithmetic(f32, machine.lanes(f32), machine.fused)
+    epilogue.prepare(how.lanes)
+    x, weights = op.inputs[0], op.inputs[1]
+    WindowRows(how, shape, machine, op.layout.columns, x, weights, epilogue, copies).emit()
 
 
 def _by_channels(b: LoopBuilder, op: ConvOp) -> None:

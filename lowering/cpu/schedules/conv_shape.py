@@ -84,7 +84,7 @@ class ConvShape:
             (top, left),
             pool=pool,
         )
-        return shape._line() if shape.is_pointwise and _may_be_line(op) else shape
+        return shape._line() if shape.is_pointwise and may_be_line(op) else shape
 
     @property
     def is_pointwise(self) -> bool:
@@ -127,7 +127,7 @@ class ConvShape:
         return (self.kernel[axis] - 1) * self.dilation[axis]
 
 
-def _may_be_line(op: ConvOp) -> bool:
+def may_be_line(op: ConvOp) -> bool:
     """Whether no operand of the body tells lines from columns, but for one that follows both."""
     for attribute in op.maps or ():
         mapping = attribute.data

@@ -81,19 +81,23 @@ class PixelRows:
             for shape in ((pitch, width), (width, pitch))
         )
         full, rest = divmod(self.shape.outputs, width)
+        self._split(build.dim(self.x, 0), full + bool(rest))
 
-        def panel(n: Index, p: Index) -> None:
-            self._products(n, p)
-            self._turn()
-            first = build.times(p, width)
-            outputs: Index = width
-            if rest:
-                outputs = build.minimum(width, build.minus(self.shape.outputs, first))
-            build.loop(
-                0, outputs, 1, lambda row: self._finish(n, build.plus(first, row), row), hint="r"
-            )
+    def _split(self, images: Index, panels: int) -> None:
+        split(self.build, (images, panels), self._panel)
 
-        split(build, (build.dim(self.x, 0), full + bool(rest)), panel)
+    def _panel(self, n: Index, p: Index) -> None:
+        """The results of some output channels of one image."""
+        build, width = self.build, self.width
+        self._products(n, p)
+        self._turn()
+        first = build.times(p, width)
+        outputs: Index = width
+        if self.shape.outputs % width:
+            outputs = build.minimum(width, build.minus(self.shape.outputs, first))
+        build.loop(
+            0, outputs, 1, lambda row: self._finish(n, build.plus(first, row), row), hint="r"
+        )
 
     def _products(self, n: Index, p: Index) -> None:
         """The sums of a panel, pixel by pixel."""

@@ -24,14 +24,19 @@ from xdsl.ir import SSAValue
 from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
 from openinfer.lowering.cpu.schedules.conv_shape import Planes
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic, contract
+from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.product import at_entry
+from openinfer.lowering.cpu.schedules.streaming import prefetch_panel
 from openinfer.lowering.cpu.schedules.winograd_shape import PIXELS, PLACES, SUMS, Winograd
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.kernels.numeric import largest
+from openinfer.runtime.microarchitecture import Microarchitecture
 
 # Vectors of a register tile at most.
 MOST_VECTORS = 3
+# Bytes of weights that a second cache keeps.
+NEAR_BYTES = 1 << 20
 
 
 class WinogradConvolution:
@@ -44,14 +49,15 @@ class WinogradConvolution:
         operands: tuple[SSAValue, SSAValue],
         pixels: SSAValue,
         epilogue: Epilogue,
+        measured: Microarchitecture,
     ) -> None:
         self.build, self.how, self.sizes, self.epilogue = epilogue.build, how, sizes, epilogue
+        self.measured = measured
         self.x, self.weights = operands
         self.pixels = pixels
         self.shape, self.lanes = sizes.shape, sizes.lanes
         self.width = sizes.width
-        self.place = self.shape.channels * self.width
-        """Elements from one place of `pixels` to the next."""
+        self.place, self.sums_place = sizes.place, sizes.sums_place
 
     def emit(self) -> None:
         """All blocks of all images, one after the other; threads share what each consists of."""
@@ -61,7 +67,7 @@ class WinogradConvolution:
         lines = SUMS * sizes.block + PIXELS - SUMS
         room = lines * planes.line + lanes + 1
         copies = at_entry(build, AllocaOp.get(kind, alignment=64, shape=[room]))
-        room = PLACES * sizes.rows * self.width + lanes
+        room = PLACES * self.sums_place + lanes
         sums = at_entry(build, AllocaOp.get(kind, alignment=64, shape=[room]))
         blocks = -(-sizes.lines // sizes.block)
         copy = PlaneCopy(build, self.x, copies, planes)
@@ -194,21 +200,23 @@ class WinogradConvolution:
         depth = self.shape.channels
         pixels = build.mul(place, self.place)
         weights = build.mul(place, depth)
-        target = build.mul(place, rows * self.width)
-        whole = self.width // lanes
-        vectors = -(-whole // -(-whole // MOST_VECTORS))
+        target = build.mul(place, self.sums_place)
+
+        def factors(c: SSAValue, ahead: bool) -> list[SSAValue]:
+            here = build.add(weights, c)
+            if ahead:
+                prefetch_panel(build, Matrix(self.weights, (0,)), t, here, self.measured)
+            return [build.load(self.weights, [0, t, here, row]) for row in range(rows)]
 
         def some(first: Index, vectors: int) -> None:
+            ahead = first == 0 and self.sizes.weight_bytes > NEAR_BYTES
             tile = contract(
                 build,
                 self.how,
                 rows,
                 vectors,
                 (0, depth),
-                lambda c: [
-                    build.load(self.weights, [0, t, build.add(weights, c), row])
-                    for row in range(rows)
-                ],
+                lambda c: factors(c, ahead),
                 lambda c: self._pixels(build.plus(pixels, first), c, vectors),
             )
             for row, values in enumerate(tile):
@@ -216,14 +224,18 @@ class WinogradConvolution:
                     at = build.plus(build.plus(target, first), row * self.width + v * lanes)
                     build.vstore(value, sums, [at])
 
-        step = vectors * lanes
-        full = whole // vectors
-        if full == 1:
-            some(0, vectors)
-        else:
-            build.loop(0, full * step, step, lambda first: some(first, vectors), hint="v")
-        if whole % vectors:
-            some(full * step, whole % vectors)
+        # Tiles of as many vectors as each other, or of one less: a single vector waits for its sums.
+        whole = self.width // lanes
+        tiles = -(-whole // MOST_VECTORS)
+        vectors, wider = divmod(whole, tiles)
+        first = 0
+        for count, size in ((wider, vectors + 1), (tiles - wider, vectors)):
+            step, behind = size * lanes, first + count * size * lanes
+            if count == 1:
+                some(first, size)
+            elif count:
+                build.loop(first, behind, step, lambda v, size=size: some(v, size), hint="v")
+            first = behind
 
     def _pixels(self, start: Index, c: SSAValue, vectors: int) -> list[SSAValue]:
         """Pixels of one channel at one place."""
@@ -246,9 +258,7 @@ class WinogradConvolution:
             here = build.plus(start, v)
             places = [
                 [
-                    build.vload(
-                        sums, [build.plus(here, (i * PIXELS + j) * sizes.rows * self.width)], lanes
-                    )
+                    build.vload(sums, [build.plus(here, (i * PIXELS + j) * self.sums_place)], lanes)
                     for j in range(PIXELS)
                 ]
                 for i in range(PIXELS)

@@ -18,11 +18,15 @@ from openinfer.runtime.quick_dataclass import dataclass
 # Sides of the squares of sums that are computed together, and of the pixels that they are made of.
 SUMS, PIXELS = 2, 4
 PLACES = WinogradAttr.PLACES
-# Bytes that a block has at most: pixels, as they are multiplied, fill a second cache, and the sums of a tile
-# of output channels lie on the stack.
-PIXEL_BYTES, SUM_BYTES = 1 << 20, 1 << 16
+# Bytes that a block has at most: pixels, as they are multiplied, fill half of a second cache, through which
+# weights pass by, and the sums of a tile of output channels lie on the stack.
+PIXEL_BYTES, SUM_BYTES = 1 << 19, 1 << 16
+# Places that lie a multiple of so many bytes apart push each other out of the nearest cache.
+ALIKE_BYTES = 1024
 # What a loop over output channels and its threads cost, in vectors of tiles.
 BLOCK_COST = 0.25
+# Weights of more bytes come from memory each time, so many of them in a cycle (8.7 GB a second).
+NEAR_WEIGHTS, BYTES_PER_CYCLE = 1 << 22, 2.5
 # With fewer channels the sums before and after the products take longer than what is saved.
 LEAST_CHANNELS = 24
 # Smaller images than this leave most of a vector of tiles empty; only many channels make up for it, down to
@@ -73,9 +77,27 @@ class Winograd:
         return self.vectors(self.block) * self.lanes
 
     @property
+    def place(self) -> int:
+        """Elements from the pixels of one place to those of the next."""
+        return self._apart(self.shape.channels * self.width)
+
+    @property
+    def sums_place(self) -> int:
+        """Elements from the sums of one place to those of the next, of a tile of output channels."""
+        return self._apart(self.rows * self.width)
+
+    def _apart(self, elements: int) -> int:
+        return elements + (0 if elements * 4 % ALIKE_BYTES else self.lanes)
+
+    @property
     def elements(self) -> int:
         """Elements of the pixels of a block."""
-        return PLACES * self.shape.channels * self.width
+        return PLACES * self.place
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights as they are multiplied."""
+        return PLACES * 4 * self.shape.channels * self.shape.outputs
 
     @property
     def pixels(self) -> ConvShape:
@@ -109,4 +131,20 @@ def winograd_rows(op: ConvOp, machine: Machine, lanes: int) -> int | None:
     least = LEAST_SIDE_OF_MANY if channels >= MANY_CHANNELS else LEAST_SIDE
     if channels < LEAST_CHANNELS or min(shape.count) < least:
         return None
-    return 8 if machine.registers >= 32 else 4
+    rows = 8 if machine.registers >= 32 else 4
+    return rows if _saves(Winograd(shape, lanes, rows), machine) else None
+
+
+def _saves(sizes: Winograd, machine: Machine) -> bool:
+    """Whether the products that are saved take longer than reading more numbers for each kernel does.
+
+    Cycles for an input and an output channel. Weights that stay near cost nothing.
+    """
+    shape = sizes.shape
+    if sizes.weight_bytes <= NEAR_WEIGHTS:
+        return True
+    products, pixels = machine.products, shape.count[0] * shape.count[1]
+    vectors = -(-sizes.lines // sizes.block) * sizes.vectors(sizes.block)
+    by_tiles = PLACES * (vectors / products + 4 / BYTES_PER_CYCLE)
+    one_by_one = shape.taps * (pixels / sizes.lanes / products + 4 / BYTES_PER_CYCLE)
+    return by_tiles <= one_by_one
