@@ -35,10 +35,11 @@ class Turn:
     """One caller at a time. `for free in turn.taking` takes the token: False where somebody has it."""
 
     def __init__(self) -> None:
-        self.slot: dict[int, bool] = {0: True}
-        """The token, while nobody has it: `slot[0] = True` gives it back."""
+        self.slot: dict[int, object] = {0: True}
+        """The token, while nobody has it: `slot[0] = True` gives it back. Another one than True tells
+        the next caller that nobody was inside since."""
         taking: Any = map(cast(Any, dict.pop), repeat(self.slot), repeat(0), repeat(False))
-        self.taking: Iterator[bool] = taking
+        self.taking: Iterator[object] = taking
         self.user = 0
         """The thread that had the token last, or has it."""
         self.what = "run"

@@ -16,6 +16,7 @@ from openinfer.runtime.devices.base import Block, DeviceCall, LoadedProgram, Tra
 from openinfer.runtime.devices.compiled.frame import Frame
 from openinfer.runtime.devices.compiled.outputs import Room, Rooms
 from openinfer.runtime.devices.compiled.quick_inputs import QuickInput, QuickInputs, address_of
+from openinfer.runtime.devices.compiled.quick_run import Follow, QuickRun
 from openinfer.runtime.devices.compiled.recovery import Recovery
 from openinfer.runtime.devices.compiled.sizes import check_shape
 from openinfer.runtime.devices.compiled.state import CompiledState
@@ -28,6 +29,7 @@ from openinfer.runtime.step_sizes import impossible
 from openinfer.runtime.storage import AnyArray
 from openinfer.runtime.tensors import Tensor
 from openinfer.runtime.trace import EventStore, TraceLog
+from openinfer.runtime.turns import Turn
 from openinfer.runtime.variables import NUMPY_DTYPES
 
 MAX_ARENA = 1 << 46
@@ -55,8 +57,9 @@ class Context:
         self.threads = threads
         self.user: int | None = None
         """The thread that ran the last step here."""
-        self.finished = 0
-        """Steps that ended well."""
+        self._finished = 0
+        self._followed = ctypes.c_int64()
+        """Steps that ended well in a builtin (`token`); `_finished` counts the others."""
         self._loaded = loaded
         self._manifest = manifest
         self._results = manifest.returns or manifest.outputs
@@ -107,6 +110,15 @@ class Context:
         self._slots = Frame(loaded, self._recovery.errors, self.team, self.record)
         self._frame = self._slots.words
         self.input_slots = self._slots.inputs
+
+    @property
+    def finished(self) -> int:
+        """Steps that ended well."""
+        return self._finished + self._followed.value
+
+    def forget_steps(self) -> None:
+        """Counts from 0 again."""
+        self._finished = self._followed.value = 0
 
     def _resize(self, sizes: Mapping[str, int]) -> None:
         """Run-time sizes changed: their slots, and an arena that is large enough."""
@@ -181,12 +193,34 @@ class Context:
         """A step with the inputs whose addresses are in the frame; `given` keeps them alive."""
         try:
             self._call()
-            self.finished += 1
+            self._finished += 1
         except MemoryError as error:
             raise impossible(error, self._plan_sizes) from error
         finally:
             if self._helped:
-                self._keep(given)
+                self.keep(given)
+
+    def token(self, turn: Turn) -> object:
+        """What a run leaves in the turn that has taken the quick way: another one that finds it may do all at
+        once (`QuickInputs.run`)."""
+        quick = self.quick
+        if quick is None:
+            return True
+        if quick.token is None:
+            token = object()
+            quick.run = self._follow(quick, turn, token)
+            quick.token = True if quick.run is None else token
+        return quick.token
+
+    def _follow(self, quick: QuickInputs, turn: Turn, token: object) -> Follow | None:
+        call, results = self._native, self.rooms.copied()
+        plain = self._noted_state is None and self.record is None and self._guard is None
+        if not (plain and quick.arrays_only and quick.native and call) or results is None:
+            return None
+        errors, steps = self._recovery.errors.ctypes.data, ctypes.addressof(self._followed)
+        return self._loaded.follow(
+            QuickRun(turn, token, self, quick.native, call, errors, steps, self._helped, results)
+        )
 
     def place(self, arrays: Mapping[str, AnyArray]) -> None:
         """Puts the addresses of all inputs into the frame."""
@@ -201,16 +235,16 @@ class Context:
             self._frame[slot] = inputs[name].storage.ctypes.data
         try:
             self._call()
-            self.finished += 1
+            self._finished += 1
         finally:
-            self._keep(inputs)
+            self.keep(inputs)
         entries = {name: QuickInput.of(tensor) for name, tensor in inputs.items()}
         if self.quick is None or self.quick.all_entries != entries:
             slots = dict.fromkeys(entries, len(self._frame) - 1)
             slots.update((name, slot) for slot, name in self.input_slots)
             self.quick = QuickInputs(entries, slots, self._frame, self._loaded.place)
 
-    def _keep(self, given: Mapping[str, Any]) -> None:
+    def keep(self, given: Mapping[str, Any]) -> None:
         """Inputs stay as they are until nobody can read them any more."""
         if self.team is not None:
             self.team.keep(given, self.quick.renew if self.quick is not None else list)
@@ -243,9 +277,7 @@ class Context:
             except BaseException:
                 # Ctrl-C comes behind any call, also while memory moves.
                 self.forget_sizes()
-                kept = self._loaded.kept_log(self._frame)
-                if self._error_words[0] or kept is not None:
-                    self._recovery.undo(kept)
+                self.fail()
                 raise
         self.done = True
         assert self.shape_sizes is not None
@@ -254,6 +286,13 @@ class Context:
             state.end()
         if record is not None:
             self._collect(record)
+
+    def fail(self) -> None:
+        """What a step has changed that was ended is put back."""
+        self.done = False
+        kept = self._loaded.kept_log(self._frame)
+        if self._error_words[0] or kept is not None:
+            self._recovery.undo(kept)
 
     def _recover(self) -> None:
         """Puts back what the failed step changed, and gives it the memory that it asks for.
@@ -270,6 +309,9 @@ class Context:
         # Whatever fails from here on: the next step lays everything out anew.
         self.forget_sizes()
         self._recovery.provide(asked, lambda: self._resize(sizes))
+        if quick is not None:
+            # Results may lie elsewhere now.
+            quick.run = quick.token = None
         self.quick = quick
         if self.retry is not None:
             self.retry()

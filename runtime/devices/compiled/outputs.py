@@ -107,6 +107,13 @@ class Rooms:
         self.lent = True
         return now.loans
 
+    def copied(self) -> list[tuple[str, AnyArray]] | None:
+        """Where all results lie; None where some are not copied, or not known before the step."""
+        views = self._now.views if self._now is not None and not self._large else {}
+        return (
+            [(n, views[n]) for n in self._results] if views.keys() >= set(self._results) else None
+        )
+
     def move(self, make: Callable[[], Block], look: Callable[[Block], dict[str, AnyArray]]) -> Room:
         """Another arena than the present one, parts of which the caller holds (`taken`).
 

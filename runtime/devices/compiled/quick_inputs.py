@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from openinfer.runtime.devices.compiled.quick_run import Follow
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, value_range
@@ -132,14 +133,19 @@ class QuickInputs:
             for name, entry in self.entries.items()
             if complete and entry.plain and not entry.checked and entry.number is None
         ]
-        self._native: Callable[[Mapping[str, Any]], bool] | None = None
-        if self._arrays:
+        self.native: Callable[[Mapping[str, Any]], bool] | None = None
+        """What does the same as `place` for arrays alone."""
+        if self._arrays or not entries:
             start = ctypes.addressof(frame)
             rows = [Row(n, dtype, shape, start + 8 * at) for n, at, shape, dtype, _ in self._arrays]
-            self._native = place(rows, self._count, frame)
+            self.native = place(rows, self._count, frame)
         known = {name for name, *_ in self._arrays}
         others = [name for name in self.entries if complete and name not in known]
         self._others = [(name, slots[name], self.entries[name]) for name in others]
+        self.run: Follow | None = None
+        """What does all of a `run` that may follow the last one, once there was one."""
+        self.token: object = None
+        """What the turn has after a run that another may follow, True where none may; None: not known yet."""
         self.arrays_only = complete and not others
         """Whether `place` takes arrays alone, each of which lies as storage does."""
         self._cells: dict[str, tuple[AnyArray, int]] = {}
@@ -154,7 +160,7 @@ class QuickInputs:
         """
         if self._others and not self._place_others(given.get):
             return False
-        native = self._native
+        native = self.native
         return (native is not None and native(given)) or self._place_arrays(given)
 
     def _place_arrays(self, given: Mapping[str, Any]) -> bool:

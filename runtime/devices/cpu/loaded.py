@@ -14,6 +14,7 @@ import numpy as np
 
 from openinfer.runtime.devices.base import LoadedProgram, Record
 from openinfer.runtime.devices.compiled.quick_inputs import Row
+from openinfer.runtime.devices.compiled.quick_run import Follow, QuickRun
 from openinfer.runtime.devices.cpu.early_memory import weight_bytes
 from openinfer.runtime.devices.cpu.linking import load_objects
 from openinfer.runtime.devices.cpu.memory import HostMemory, aligned_bytes
@@ -23,6 +24,7 @@ from openinfer.runtime.devices.cpu.native_call import (
     interrupted_address,
     native_call,
     native_place,
+    native_run,
 )
 from openinfer.runtime.devices.cpu.observer import observer_address, watched_by
 from openinfer.runtime.devices.cpu.support import check_target
@@ -126,6 +128,10 @@ class CpuProgram(LoadedProgram):
     ) -> Callable[[Mapping[str, Any]], bool] | None:
         """See `LoadedProgram.place`."""
         return native_place(rows, inputs, held)
+
+    def follow(self, run: QuickRun) -> Follow | None:
+        """See `LoadedProgram.follow`."""
+        return native_run(run)
 
     def _read(self, name: str, dtype: DType, *, rounded: bool) -> tuple[AnyArray, bool]:
         """The stored bytes of a tensor as values of `dtype`, and whether the package holds them so.

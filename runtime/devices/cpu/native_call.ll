@@ -1,39 +1,62 @@
-; The way from Python into a step: two functions that Python calls as builtins.
+; The way from Python into a step: three functions that Python calls as builtins.
 ;
-; Only functions of CPython's C API are called, and nothing is read but what they return and the struct
-; of NumPy's array interface. `self` is a tuple: bytes with the words below, then the objects that they
-; point to. Nothing here raises: what is not plainly right is left to the checks in Python.
+; Only functions of CPython's C API are called, and nothing is read but what they return and the fields of
+; arrays, which NumPy's own macros read in the same places: `native_call.py` looks whether they are there.
+; `self` is a tuple: bytes with the words below, then the objects that they point to. Nothing here raises:
+; what is not plainly right is left to the checks in Python.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyBytes_AsString(ptr)
 declare i64 @PyDict_Size(ptr)
 declare ptr @PyDict_GetItem(ptr, ptr)
-declare ptr @PyObject_Type(ptr)
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+declare i32 @PyDict_DelItem(ptr, ptr)
+declare i64 @PyLong_AsLong(ptr)
+declare i64 @PyThread_get_thread_ident()
 declare ptr @PyObject_GetAttr(ptr, ptr)
-declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyObject_CallNoArgs(ptr)
+declare ptr @PyObject_CallObject(ptr, ptr)
+declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
 declare ptr @PyBool_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
 declare i32 @PyErr_CheckSignals()
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
+declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare i32 @PyObject_IsTrue(ptr)
+declare ptr @memcpy(ptr, ptr, i64)
 
 %Row = type { ptr, ptr, ptr, i64, ptr }
 ; name, dtype, where the address goes, rank, extents
 
-%Inputs = type { i64, i64, ptr, ptr, ptr, [0 x %Row] }
-; inputs of the step, rows, ndarray, "dtype", "__array_struct__", then the rows
+%Inputs = type { i64, i64, ptr, [0 x %Row] }
+; inputs of the step, rows, ndarray, then the rows
 
-%Array = type { i32, i32, i8, i32, i32, ptr, ptr, ptr, ptr }
-; PyArrayInterface: 2, rank, kind, item size, flags, extents, strides, data, description
+%Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
+; PyArrayObject: references, type, data, rank, extents, strides, base, dtype, flags
 
 %Call = type { ptr, ptr, ptr }
 ; the function and its arguments: frame and team
+
+%Turn = type { ptr, ptr, ptr, ptr, ptr, ptr }
+; the dict that has the token, its key, the token of a run like the last one, that of all else; turn, "stepper"
+
+%Step = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr }
+; `self` of `openinfer_place` and of `openinfer_call`, the record of errors, the count of steps; context, "fail",
+; and "keep" where other threads may read inputs behind the end of a step, else null
+
+%Run = type { %Turn, %Step, ptr, ptr, ptr, i64, [0 x %Result] }
+; None, the class of results, `numpy.empty`, results, and they
+
+%Result = type { ptr, ptr, ptr, i64 }
+; name, arguments of `numpy.empty`, where it lies, bytes
 
 @openinfer_observer = global ptr null
 ; the callable that watched steps call
@@ -47,6 +70,12 @@ declare i32 @PyObject_IsTrue(ptr)
 ; Whether `given` has as many inputs as the step and all arrays among the rows certainly fit; their
 ; addresses are put where the step looks for them then.
 define ptr @openinfer_place(ptr %self, ptr %given) {
+  %fits = call i64 @place(ptr %self, ptr %given)
+  %answer = call ptr @PyBool_FromLong(i64 %fits)
+  ret ptr %answer
+}
+
+define internal i64 @place(ptr %self, ptr %given) {
 entry:
   %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
   %inputs = call ptr @PyBytes_AsString(ptr %holder)
@@ -55,10 +84,6 @@ entry:
   %count = load i64, ptr %count_at
   %ndarray_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 2
   %ndarray = load ptr, ptr %ndarray_at
-  %dtype_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 3
-  %dtype_name = load ptr, ptr %dtype_at
-  %struct_at = getelementptr %Inputs, ptr %inputs, i64 0, i32 4
-  %struct_name = load ptr, ptr %struct_at
   %size = call i64 @PyDict_Size(ptr %given)
   %complete = icmp eq i64 %size, %wanted
   br i1 %complete, label %next, label %no
@@ -69,66 +94,42 @@ next:
   br i1 %over, label %yes, label %find
 
 find:
-  %row = getelementptr %Inputs, ptr %inputs, i64 0, i32 5, i64 %i
+  %row = getelementptr %Inputs, ptr %inputs, i64 0, i32 3, i64 %i
   %name = load ptr, ptr %row
   %value = call ptr @PyDict_GetItem(ptr %given, ptr %name)
   %missing = icmp eq ptr %value, null
   br i1 %missing, label %no, label %kind
 
 kind:
-  ; Types and dtypes live as long as the array does: their references are given back at once.
-  %type = call ptr @PyObject_Type(ptr %value)
-  call void @Py_DecRef(ptr %type)
+  %type_at = getelementptr %Array, ptr %value, i64 0, i32 1
+  %type = load ptr, ptr %type_at
   %is_array = icmp eq ptr %type, %ndarray
-  br i1 %is_array, label %elements, label %no
-
-elements:
-  %dtype = call ptr @PyObject_GetAttr(ptr %value, ptr %dtype_name)
-  %no_dtype = icmp eq ptr %dtype, null
-  br i1 %no_dtype, label %clear, label %same
-
-same:
-  call void @Py_DecRef(ptr %dtype)
-  %own_at = getelementptr %Row, ptr %row, i64 0, i32 1
-  %own = load ptr, ptr %own_at
-  %is_own = icmp eq ptr %dtype, %own
-  br i1 %is_own, label %describe, label %no
-
-describe:
-  %capsule = call ptr @PyObject_GetAttr(ptr %value, ptr %struct_name)
-  %no_capsule = icmp eq ptr %capsule, null
-  br i1 %no_capsule, label %clear, label %open
-
-open:
-  %array = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
-  %no_array = icmp eq ptr %array, null
-  br i1 %no_array, label %drop, label %version
-
-version:
-  %two = load i32, ptr %array
-  %is_two = icmp eq i32 %two, 2
-  br i1 %is_two, label %look, label %drop
+  br i1 %is_array, label %look, label %no
 
 look:
-  %rank_at = getelementptr %Array, ptr %array, i64 0, i32 1
+  %rank_at = getelementptr %Array, ptr %value, i64 0, i32 3
   %rank32 = load i32, ptr %rank_at
   %rank = sext i32 %rank32 to i64
-  %flags_at = getelementptr %Array, ptr %array, i64 0, i32 4
-  %flags = load i32, ptr %flags_at
-  %extents_at = getelementptr %Array, ptr %array, i64 0, i32 5
+  %extents_at = getelementptr %Array, ptr %value, i64 0, i32 4
   %extents = load ptr, ptr %extents_at
-  %data_at = getelementptr %Array, ptr %array, i64 0, i32 7
-  %data = load ptr, ptr %data_at
+  %dtype_at = getelementptr %Array, ptr %value, i64 0, i32 7
+  %dtype = load ptr, ptr %dtype_at
+  %flags_at = getelementptr %Array, ptr %value, i64 0, i32 8
+  %flags = load i32, ptr %flags_at
+  %own_dtype_at = getelementptr %Row, ptr %row, i64 0, i32 1
+  %own_dtype = load ptr, ptr %own_dtype_at
   %own_rank_at = getelementptr %Row, ptr %row, i64 0, i32 3
   %own_rank = load i64, ptr %own_rank_at
   %own_extents_at = getelementptr %Row, ptr %row, i64 0, i32 4
   %own_extents = load ptr, ptr %own_extents_at
-  ; C order 1, aligned 256, not swapped 512
-  %lying = and i32 %flags, 769
-  %lies = icmp eq i32 %lying, 769
+  ; C order 1, aligned 256. The dtype says that bytes are not swapped.
+  %lying = and i32 %flags, 257
+  %lies = icmp eq i32 %lying, 257
+  %dtypes = icmp eq ptr %dtype, %own_dtype
   %ranks = icmp eq i64 %rank, %own_rank
-  %both = and i1 %lies, %ranks
-  br i1 %both, label %axis, label %drop
+  %two = and i1 %lies, %dtypes
+  %three = and i1 %two, %ranks
+  br i1 %three, label %axis, label %no
 
 axis:
   %a = phi i64 [ 0, %look ], [ %b, %extent ]
@@ -142,45 +143,27 @@ extent:
   %wants = load i64, ptr %own_extent_at
   %b = add i64 %a, 1
   %equal = icmp eq i64 %has, %wants
-  br i1 %equal, label %axis, label %drop
+  br i1 %equal, label %axis, label %no
 
 fits:
-  call void @Py_DecRef(ptr %capsule)
+  %data_at = getelementptr %Array, ptr %value, i64 0, i32 2
+  %data = load ptr, ptr %data_at
   %slot_at = getelementptr %Row, ptr %row, i64 0, i32 2
   %slot = load ptr, ptr %slot_at
   store ptr %data, ptr %slot
   %j = add i64 %i, 1
   br label %next
 
-drop:
-  call void @Py_DecRef(ptr %capsule)
-  br label %clear
-
-clear:
-  call void @PyErr_Clear()
-  br label %no
-
 yes:
-  %true = call ptr @PyBool_FromLong(i64 1)
-  ret ptr %true
+  ret i64 1
 
 no:
-  %false = call ptr @PyBool_FromLong(i64 0)
-  ret ptr %false
+  ret i64 0
 }
 
 ; Runs a step while other threads run Python. What an interrupt has raised meanwhile goes on from here.
 define ptr @openinfer_call(ptr %self, ptr %unused) {
-  %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
-  %words = call ptr @PyBytes_AsString(ptr %holder)
-  %step = load ptr, ptr %words
-  %frame_at = getelementptr %Call, ptr %words, i64 0, i32 1
-  %frame = load ptr, ptr %frame_at
-  %team_at = getelementptr %Call, ptr %words, i64 0, i32 2
-  %team = load ptr, ptr %team_at
-  %thread = call ptr @PyEval_SaveThread()
-  call void %step(ptr %frame, ptr %team)
-  call void @PyEval_RestoreThread(ptr %thread)
+  call void @step(ptr %self)
   %raised = call ptr @PyErr_Occurred()
   %fine = icmp eq ptr %raised, null
   br i1 %fine, label %done, label %failed
@@ -191,6 +174,219 @@ done:
 
 failed:
   ret ptr null
+}
+
+define internal void @step(ptr %self) {
+  %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %words = call ptr @PyBytes_AsString(ptr %holder)
+  %step = load ptr, ptr %words
+  %frame_at = getelementptr %Call, ptr %words, i64 0, i32 1
+  %frame = load ptr, ptr %frame_at
+  %team_at = getelementptr %Call, ptr %words, i64 0, i32 2
+  %team = load ptr, ptr %team_at
+  %thread = call ptr @PyEval_SaveThread()
+  call void %step(ptr %frame, ptr %team)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret void
+}
+
+; A whole `run` of the inputs `given`: the results. None, and nothing is changed, where somebody was inside the
+; executor since the calling thread has run a step with arrays like these. None, too, where the step has
+; failed: what is to be said then, the checked way says, which runs it again.
+;
+; The token of the turn tells. A run that another one may follow leaves a token of its own, all else leaves True.
+define ptr @openinfer_run(ptr %self, ptr %given) {
+  %type_at = alloca ptr
+  %error_at = alloca ptr
+  %trace_at = alloca ptr
+  %holder = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %run = call ptr @PyBytes_AsString(ptr %holder)
+  %none_at = getelementptr %Run, ptr %run, i64 0, i32 2
+  %none = load ptr, ptr %none_at
+  %dict = load ptr, ptr %run
+  %key_at = getelementptr %Turn, ptr %run, i64 0, i32 1
+  %key = load ptr, ptr %key_at
+  %own_at = getelementptr %Turn, ptr %run, i64 0, i32 2
+  %own = load ptr, ptr %own_at
+  %other_at = getelementptr %Turn, ptr %run, i64 0, i32 3
+  %other = load ptr, ptr %other_at
+  %token = call ptr @PyDict_GetItem(ptr %dict, ptr %key)
+  %follows = icmp eq ptr %token, %own
+  br i1 %follows, label %thread, label %no
+
+thread:
+  %turn_at = getelementptr %Turn, ptr %run, i64 0, i32 4
+  %turn = load ptr, ptr %turn_at
+  %stepper_at = getelementptr %Turn, ptr %run, i64 0, i32 5
+  %stepper_name = load ptr, ptr %stepper_at
+  %stepper = call ptr @PyObject_GetAttr(ptr %turn, ptr %stepper_name)
+  %unknown = icmp eq ptr %stepper, null
+  br i1 %unknown, label %clear, label %same
+
+same:
+  %number = call i64 @PyLong_AsLong(ptr %stepper)
+  call void @Py_DecRef(ptr %stepper)
+  %me = call i64 @PyThread_get_thread_ident()
+  %mine = icmp eq i64 %number, %me
+  br i1 %mine, label %take, label %clear
+
+take:
+  %lost = call i32 @PyDict_DelItem(ptr %dict, ptr %key)
+  %taken = icmp eq i32 %lost, 0
+  br i1 %taken, label %inside, label %clear
+
+inside:
+  %results = call ptr @inside(ptr %run, ptr %given)
+  %ended = icmp ne ptr %results, null
+  %left = select i1 %ended, ptr %own, ptr %other
+  call void @PyErr_Fetch(ptr %type_at, ptr %error_at, ptr %trace_at)
+  %given_back = call i32 @PyDict_SetItem(ptr %dict, ptr %key, ptr %left)
+  %type = load ptr, ptr %type_at
+  %error = load ptr, ptr %error_at
+  %trace = load ptr, ptr %trace_at
+  call void @PyErr_Restore(ptr %type, ptr %error, ptr %trace)
+  br i1 %ended, label %done, label %failed
+
+done:
+  ret ptr %results
+
+failed:
+  %calm = icmp eq ptr %type, null
+  br i1 %calm, label %no, label %raise
+
+raise:
+  ret ptr null
+
+clear:
+  call void @PyErr_Clear()
+  br label %no
+
+no:
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+}
+
+; The results of a step, None for other inputs than those of the last one, null where it has failed.
+define internal ptr @inside(ptr %run, ptr %given) {
+entry:
+  %step = getelementptr %Run, ptr %run, i64 0, i32 1
+  %place = load ptr, ptr %step
+  %fits = call i64 @place(ptr %place, ptr %given)
+  %placed = icmp ne i64 %fits, 0
+  br i1 %placed, label %work, label %unlike
+
+unlike:
+  %none_at = getelementptr %Run, ptr %run, i64 0, i32 2
+  %none = load ptr, ptr %none_at
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+
+work:
+  %call_at = getelementptr %Step, ptr %step, i64 0, i32 1
+  %call = load ptr, ptr %call_at
+  call void @step(ptr %call)
+  %keep_at = getelementptr %Step, ptr %step, i64 0, i32 6
+  %keep = load ptr, ptr %keep_at
+  %alone = icmp eq ptr %keep, null
+  br i1 %alone, label %look, label %helped
+
+helped:
+  call void @tell(ptr %step, ptr %keep, ptr %given)
+  br label %look
+
+look:
+  %raised = call ptr @PyErr_Occurred()
+  %calm = icmp eq ptr %raised, null
+  %errors_at = getelementptr %Step, ptr %step, i64 0, i32 2
+  %errors = load ptr, ptr %errors_at
+  %code = load i64, ptr %errors
+  %right = icmp eq i64 %code, 0
+  %well = and i1 %calm, %right
+  br i1 %well, label %count, label %failed
+
+failed:
+  %fail_at = getelementptr %Step, ptr %step, i64 0, i32 5
+  %fail = load ptr, ptr %fail_at
+  call void @tell(ptr %step, ptr %fail, ptr null)
+  ret ptr null
+
+count:
+  %steps_at = getelementptr %Step, ptr %step, i64 0, i32 3
+  %steps = load ptr, ptr %steps_at
+  %before = load i64, ptr %steps
+  %after = add i64 %before, 1
+  store i64 %after, ptr %steps
+  %class_at = getelementptr %Run, ptr %run, i64 0, i32 3
+  %class = load ptr, ptr %class_at
+  %empty_at = getelementptr %Run, ptr %run, i64 0, i32 4
+  %empty = load ptr, ptr %empty_at
+  %number_at = getelementptr %Run, ptr %run, i64 0, i32 5
+  %number = load i64, ptr %number_at
+  %results = call ptr @PyObject_CallNoArgs(ptr %class)
+  %made = icmp ne ptr %results, null
+  br i1 %made, label %next, label %none_made
+
+next:
+  %i = phi i64 [ 0, %count ], [ %j, %copy ]
+  %over = icmp eq i64 %i, %number
+  br i1 %over, label %all, label %one
+
+one:
+  %result = getelementptr %Run, ptr %run, i64 0, i32 6, i64 %i
+  %arguments_at = getelementptr %Result, ptr %result, i64 0, i32 1
+  %arguments = load ptr, ptr %arguments_at
+  %array = call ptr @PyObject_CallObject(ptr %empty, ptr %arguments)
+  %there = icmp ne ptr %array, null
+  br i1 %there, label %copy, label %incomplete
+
+copy:
+  %data_at = getelementptr %Array, ptr %array, i64 0, i32 2
+  %data = load ptr, ptr %data_at
+  %source_at = getelementptr %Result, ptr %result, i64 0, i32 2
+  %source = load ptr, ptr %source_at
+  %bytes_at = getelementptr %Result, ptr %result, i64 0, i32 3
+  %bytes = load i64, ptr %bytes_at
+  %copied = call ptr @memcpy(ptr %data, ptr %source, i64 %bytes)
+  %name = load ptr, ptr %result
+  %refused = call i32 @PyDict_SetItem(ptr %results, ptr %name, ptr %array)
+  call void @Py_DecRef(ptr %array)
+  %j = add i64 %i, 1
+  %in = icmp eq i32 %refused, 0
+  br i1 %in, label %next, label %incomplete
+
+all:
+  ret ptr %results
+
+incomplete:
+  call void @Py_DecRef(ptr %results)
+  ret ptr null
+
+none_made:
+  ret ptr null
+}
+
+; Calls a method of the context with an object, or with none, beside what is raised already.
+define internal void @tell(ptr %step, ptr %method, ptr %argument) {
+  %type_at = alloca ptr
+  %error_at = alloca ptr
+  %trace_at = alloca ptr
+  call void @PyErr_Fetch(ptr %type_at, ptr %error_at, ptr %trace_at)
+  %context_at = getelementptr %Step, ptr %step, i64 0, i32 4
+  %context = load ptr, ptr %context_at
+  %told = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %context, ptr %method, ptr %argument, ptr null)
+  call void @Py_DecRef(ptr %told)
+  %type = load ptr, ptr %type_at
+  %calm = icmp eq ptr %type, null
+  br i1 %calm, label %done, label %raise
+
+raise:
+  %error = load ptr, ptr %error_at
+  %trace = load ptr, ptr %trace_at
+  call void @PyErr_Restore(ptr %type, ptr %error, ptr %trace)
+  br label %done
+
+done:
+  ret void
 }
 
 ; What a step asks now and then, on the thread that called it: handlers of signals run in here. 1 when one

@@ -1,8 +1,9 @@
-"""The way into a step without ctypes: two builtins in machine code, `native_call.ll`, and what a step asks.
+"""The way into a step without ctypes: three builtins in machine code, `native_call.ll`, and what a step asks.
 
 Taking an array in costs 0.5 µs with ctypes, which describes its whole buffer for the address, and a
-call 0.15 µs. The builtins read NumPy's array interface and call the step, in less than a tenth of that.
-They are made once for each machine and kept in the cache. Where that cannot be done, Python does their work.
+call 0.15 µs. The builtins read the fields of arrays and call the step, in less than a tenth of that; one
+does all of a `run` like the last one. They are made once for each machine and kept in the cache. Where that
+cannot be done, Python does their work.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from openinfer.runtime.cache import About, cache_key, default_cache
 from openinfer.runtime.devices.compiled.quick_inputs import Row
+from openinfer.runtime.devices.compiled.quick_run import Follow, QuickRun
 from openinfer.runtime.devices.cpu.codegen import (
     compile_llvm_text,
     host_target,
@@ -26,8 +28,11 @@ from openinfer.runtime.devices.cpu.codegen import (
 )
 from openinfer.runtime.devices.cpu.linking import load_object
 from openinfer.runtime.errors import OpenInferError
+from openinfer.runtime.results import Results
 
-_PLACE, _CALL = "openinfer_place", "openinfer_call"
+_PLACE, _CALL, _RUN = "openinfer_place", "openinfer_call", "openinfer_run"
+_FLAGS = {_PLACE: 8, _CALL: 4, _RUN: 8}
+"""METH_O of CPython, or METH_NOARGS."""
 INTERRUPTED = "openinfer_interrupted"
 """What a step calls, now and then, to learn that it has to leave."""
 OBSERVER = "openinfer_observe"
@@ -36,8 +41,6 @@ RECORD_READER = "openinfer_read_record"
 """What a step calls to have its record read: where it lies, and how long the undo log is."""
 _CALLED = {OBSERVER: "openinfer_observer", RECORD_READER: "openinfer_reader"}
 """Where the address of the callable is that each of them calls."""
-_NO_ARGUMENTS, _ONE_ARGUMENT = 4, 8
-"""METH_NOARGS and METH_O of CPython."""
 
 
 class _Definition(ctypes.Structure):
@@ -51,16 +54,42 @@ class _Definition(ctypes.Structure):
     )
 
 
+class _Array(ctypes.Structure):
+    """NumPy's PyArrayObject, behind the head of any object of CPython's."""
+
+    _fields_ = (
+        ("references", ctypes.c_ssize_t),
+        ("type", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int),
+        ("extents", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("base", ctypes.c_void_p),
+        ("dtype", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    )
+
+
+def _lies_as_read(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the fields of an array with axes are where the builtins read them."""
+    if type(array).__basicsize__ < ctypes.sizeof(_Array):
+        return False
+    fields = _Array.from_address(id(array))
+    found = fields.type, fields.data, fields.rank, fields.dtype, fields.flags
+    wanted = id(type(array)), array.ctypes.data, array.ndim, id(array.dtype), array.flags.num
+    return found == wanted and tuple(fields.extents[: array.ndim]) == array.shape
+
+
 class _Builtins:
     """The code, and what makes a builtin of a function in it and the tuple that it gets."""
 
     def __init__(self) -> None:
-        symbols = [_PLACE, _CALL, INTERRUPTED, *_CALLED, *_CALLED.values()]
+        symbols = [*_FLAGS, INTERRUPTED, *_CALLED, *_CALLED.values()]
         self._library = load_object(_code(), symbols)
         self.interrupted = self._library.address(INTERRUPTED)
         self._definitions = {
             name: _Definition(name.encode(), self._library.address(name), flags, None)
-            for name, flags in ((_PLACE, _ONE_ARGUMENT), (_CALL, _NO_ARGUMENTS))
+            for name, flags in _FLAGS.items()
         }
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
@@ -93,8 +122,8 @@ def _code() -> bytes:
 
 @cache
 def _builtins() -> _Builtins | None:
-    """None where Python is not CPython, or the code cannot be made."""
-    if sys.implementation.name != "cpython":
+    """None where Python is not CPython, arrays lie otherwise than is known, or the code cannot be made."""
+    if sys.implementation.name != "cpython" or not _lies_as_read(np.zeros((2, 3), np.float32)):
         return None
     try:
         return _Builtins()
@@ -115,12 +144,11 @@ def native_place(
         return None
     names = [sys.intern(row.name) for row in rows]
     shapes = [(ctypes.c_int64 * max(len(row.shape), 1))(*row.shape) for row in rows]
-    attributes = tuple(sys.intern(name) for name in ("dtype", "__array_struct__"))
-    words = [inputs, len(rows), id(np.ndarray), *(id(name) for name in attributes)]
+    words = [inputs, len(rows), id(np.ndarray)]
     for row, name, shape in zip(rows, names, shapes):
         words += [id(name), id(row.dtype), row.address, len(row.shape), ctypes.addressof(shape)]
     dtypes = [row.dtype for row in rows]
-    kept = (*names, *attributes, *shapes, *dtypes, held)
+    kept = (*names, *shapes, *dtypes, held)
     return builtins.make(_PLACE, struct.pack(f"{len(words)}Q", *words), kept)
 
 
@@ -137,6 +165,36 @@ def native_call(function: Any, frame: Any, *team: Any) -> Callable[[], object]:
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
     words = struct.pack("3Q", address, place, team[0] if team else 0)
     return builtins.make(_CALL, words, (function, frame, *team))
+
+
+def native_run(run: QuickRun) -> Follow | None:
+    """What does all of a `run` like the last one; None where its parts are no builtins.
+
+    Without the interpreter's lock nobody would be kept from what it looks at and then does.
+    """
+    builtins = _builtins()
+    locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    parts = [_own(builtins, part) for part in (run.place, run.call)]
+    if builtins is None or None in parts or not locked():
+        return None
+    turn = (run.turn.slot, 0, run.token, True, run.turn, sys.intern("stepper"))
+    fail, keep = sys.intern("fail"), sys.intern("keep")
+    makes = (None, Results, np.empty)
+    names = [sys.intern(name) for name, _ in run.results]
+    arguments = [(view.shape, view.dtype) for _, view in run.results]
+    words = [*map(id, turn), *map(id, parts), run.errors, run.steps, id(run.context), id(fail)]
+    words += [id(keep) if run.helped else 0, *map(id, makes), len(names)]
+    for name, given, (_, view) in zip(names, arguments, run.results):
+        words += [id(name), id(given), view.ctypes.data, view.nbytes]
+    # Not the context, which would then be kept alive by itself.
+    held = (*turn, *parts, fail, keep, *makes, *names, *arguments, run.results)
+    return builtins.make(_RUN, struct.pack(f"{len(words)}Q", *words), held)
+
+
+def _own(builtins: _Builtins | None, function: object) -> tuple[Any, ...] | None:
+    """What a builtin of these gets as `self`."""
+    found = getattr(function, "__self__", None)
+    return found if isinstance(found, tuple) and found[1:2] == (builtins,) else None
 
 
 def interrupted_address() -> int:

@@ -1,0 +1,536 @@
+"""A `run` like the last one in a single builtin: what takes that way, what does not, and what it leaves."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from interrupts import interrupted, raises
+
+import openinfer as oi
+from openinfer.runtime.devices.cpu import native_call
+from openinfer.runtime.host import cpu_unavailable_reason
+from openinfer.runtime.results import Results
+
+pytestmark = pytest.mark.skipif(
+    cpu_unavailable_reason() is not None,
+    reason=cpu_unavailable_reason() or "machine code runs here",
+)
+
+PROGRAM = """
+dynamic { a: f32[M, K]; b: f32[K, 5]; }
+volatile { c: f32[M, 5]; total: f32[]; never: f32[2]; }
+block entry { op matmul(a, b) >> c; op sum_axis(c, axes=[0, 1]) >> total; return c, total, never; }
+"""
+GATHER = """
+dynamic { x: f32[8]; i: i64[4]; }
+volatile { y: f32[4]; }
+block entry { op gather(x, i, axis=0) >> y; return y; }
+"""
+LOOP = """
+dynamic { n: i64[1]; x: f32[64, 64]; }
+volatile { y: f32[64, 64]; }
+block entry {
+    op relu(x) >> y;
+    loop k (k in 0..n[0]) { op matmul(y, x) >> y; }
+    return y;
+}
+"""
+COUNTS = LOOP.replace("volatile", "persistent { s: i64; last: f32[64, 64]; } volatile").replace(
+    "op matmul(y, x) >> y;", "op matmul(y, x) >> y; cache.write y >> last; cache.increment s;"
+)
+
+
+def arrays(seed: int, rows: int = 3) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        "a": rng.integers(-9, 9, (rows, 4)).astype(np.float32),
+        "b": rng.integers(-9, 9, (4, 5)).astype(np.float32),
+    }
+
+
+def check(results: Any, given: dict[str, Any]) -> None:
+    product = np.asarray(given["a"]) @ np.asarray(given["b"])
+    assert type(results) is Results
+    assert list(results) == ["c", "total", "never"]
+    np.testing.assert_array_equal(results["c"], product)
+    assert results["total"] == product.sum()
+    np.testing.assert_array_equal(results["never"], [0, 0])
+
+
+class Counted:
+    """The quick way of an executor, and how often it was tried and taken."""
+
+    def __init__(self, executor: Any) -> None:
+        self.tried = self.taken = 0
+        self._quick = executor._first.quick
+        self._run = self._quick.run
+        assert self._run is not None
+        self._quick.run = self
+
+    def __call__(self, given: Any) -> Any:
+        self.tried += 1
+        results = self._run(given)
+        self.taken += results is not None
+        return results
+
+
+@pytest.fixture(scope="module")
+def program() -> oi.Program:
+    return oi.compile(oi.graph(PROGRAM))
+
+
+@pytest.fixture(params=[1, 2])
+def executor(program: oi.Program, request: pytest.FixtureRequest) -> Iterator[Any]:
+    with program.make_executor(request.param) as runner:
+        for number in range(3):
+            check(runner.run(**arrays(number)), arrays(number))
+        yield runner
+
+
+def test_runs_like_the_last_one_take_the_quick_way(executor: Any) -> None:
+    counted = Counted(executor)
+    for number in range(20):
+        check(executor.run(**arrays(number)), arrays(number))
+    assert (counted.tried, counted.taken) == (20, 20)
+    assert executor.finished_steps == 23
+    np.testing.assert_array_equal(executor.fetch("c"), arrays(19)["a"] @ arrays(19)["b"])
+
+
+def test_results_are_the_callers(executor: Any) -> None:
+    kept = [executor.run(**arrays(number)) for number in range(9)]
+    for number, results in enumerate(kept):
+        check(results, arrays(number))
+        for value in (results["c"], results["total"], results["never"]):
+            assert value.base is None
+            assert value.flags.owndata
+            assert value.flags.writeable
+        results["c"][:] = 7
+    np.testing.assert_array_equal(executor.fetch("c"), arrays(8)["a"] @ arrays(8)["b"])
+    with pytest.raises(oi.InputError) as caught:
+        kept[0]["d"]
+    assert caught.value.code == "OI0501"
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "another shape": arrays(50, rows=7),
+    "Fortran order": {**arrays(51), "a": np.asfortranarray(arrays(51)["a"])},
+    "part of another": {**arrays(52), "b": np.repeat(arrays(52)["b"], 2, axis=0)[::2]},
+    "unaligned": {
+        **arrays(53),
+        "a": np.frombuffer(bytearray(b"x" + arrays(53)["a"].tobytes()), np.float32, 12, 1).reshape(
+            3, 4
+        ),
+    },
+    "swapped": {**arrays(54), "a": arrays(54)["a"].astype(">f4")},
+    "a list": {**arrays(55), "a": arrays(55)["a"].tolist()},
+    "a subclass": {**arrays(56), "a": arrays(56)["a"].view(np.recarray)},
+}
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "a missing one": ({"a": arrays(1)["a"]}, "OI0505"),
+    "none": ({}, "OI0505"),
+    "one too many": ({**arrays(1), "z": arrays(1)["a"]}, "OI0501"),
+    "another name": ({"a": arrays(1)["a"], "z": arrays(1)["b"]}, "OI0501"),
+    "another dtype": ({**arrays(1), "a": arrays(1)["a"].astype(np.float64)}, "OI0541"),
+    "another rank": ({**arrays(1), "a": arrays(1)["a"][0]}, "OI0503"),
+    "sizes that differ": ({**arrays(1), "a": np.ones((3, 6), np.float32)}, "OI0503"),
+    "no array": ({**arrays(1), "a": None}, "OI0544"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_inputs_are_left_to_the_checked_way(executor: Any, name: str) -> None:
+    counted = Counted(executor)
+    check(executor.run(**OTHERS[name]), OTHERS[name])
+    assert (counted.tried, counted.taken) == (1, 0)
+    for number in range(3):
+        check(executor.run(**arrays(number)), arrays(number))
+        check(executor.run(**OTHERS[name]), OTHERS[name])
+    assert executor.finished_steps == 10
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_said(executor: Any, name: str) -> None:
+    given, code = MISTAKES[name]
+    for _ in range(2):
+        with pytest.raises(oi.InputError) as caught:
+            executor.run(**given)
+        assert caught.value.code == code
+        assert executor._turn.slot
+        check(executor.run(**arrays(4)), arrays(4))
+        check(executor.run(**arrays(5)), arrays(5))
+    with pytest.raises(oi.InputError) as caught:
+        executor.run(arrays(1)["a"], **arrays(1))
+    assert caught.value.code == "OI0501"
+    assert executor.finished_steps == 7
+
+
+class Odd(str):
+    """A name that is equal to another one, which Python code decides."""
+
+    __hash__ = str.__hash__
+
+    def __init__(self, _: str) -> None:
+        super().__init__()
+        self.asked = lambda: None
+
+    def __eq__(self, other: object) -> bool:
+        self.asked()
+        return str.__eq__(self, str(other))
+
+
+def test_python_that_runs_inside_finds_somebody_inside(executor: Any) -> None:
+    found: list[Any] = []
+    odd = Odd("a")
+
+    def asked() -> None:
+        with pytest.raises(oi.InputError) as caught:
+            executor.fetch("c")
+        found.append(caught.value.code)
+
+    odd.asked = asked
+    given = {odd: arrays(3)["a"], "b": arrays(3)["b"]}
+    check(executor.run(**given), arrays(3))
+    assert set(found) <= {"OI0564"}
+    check(executor.run(**arrays(4)), arrays(4))
+
+
+def test_what_others_do_between_two_runs_is_seen(executor: Any) -> None:
+    """Each takes the turn, so that the next run looks at everything again."""
+    uses = {
+        "fetch": lambda: executor.fetch("c"),
+        "insert": lambda: executor.insert(a=np.zeros((3, 4), np.float32)),
+        "reset": executor.reset,
+        "iterate": lambda: list(executor.iterate()),
+    }
+    for name, use in uses.items():
+        executor.run(**arrays(1))
+        executor.run(**arrays(2))
+        counted = Counted(executor)
+        if name == "iterate":
+            executor.insert(**arrays(3))
+        use()
+        check(executor.run(**arrays(4)), arrays(4))
+        assert counted.taken == 0, name
+    executor.close()
+    with pytest.raises(oi.InputError) as caught:
+        executor.run(**arrays(1))
+    assert caught.value.code == "OI0507"
+
+
+def test_inputs_that_wait_are_not_forgotten(executor: Any) -> None:
+    executor.insert(b=arrays(9)["b"])
+    given = {"a": arrays(8)["a"], "b": arrays(9)["b"]}
+    check(executor.run(a=given["a"]), given)
+
+
+def test_a_run_while_a_step_is_iterated(executor: Any) -> None:
+    executor.insert(**arrays(1))
+    for _ in executor.iterate():
+        with pytest.raises(oi.InputError) as caught:
+            executor.run(**arrays(2))
+        assert caught.value.code == "OI0509"
+    check(executor.run(**arrays(2)), arrays(2))
+
+
+def test_threads_get_their_own_results(executor: Any) -> None:
+    def work(first: int) -> None:
+        for number in range(first, first + 300):
+            given = arrays(number % 40)
+            check(executor.run(**given), given)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work, 1000 * number) for number in range(4)]:
+            done.result(60)
+    assert executor.finished_steps == 1203
+
+
+def test_another_thread_does_not_follow(executor: Any) -> None:
+    """What this thread fetches is its own, or refused."""
+    executor.run(**arrays(1))
+    with ThreadPoolExecutor(1) as pool:
+        check(pool.submit(lambda: executor.run(**arrays(2))).result(60), arrays(2))
+        check(pool.submit(lambda: executor.run(**arrays(3))).result(60), arrays(3))
+        with pytest.raises(oi.InputError) as caught:
+            executor.fetch("c")
+        assert caught.value.code == "OI0565"
+        check(executor.run(**arrays(4)), arrays(4))
+
+
+def test_a_step_that_fails_is_said_and_leaves_the_executor_usable() -> None:
+    x = np.arange(8, dtype=np.float32)
+    executor: Any
+    with oi.compile(GATHER).make_executor(1) as executor:
+        right = [executor.run(x=x, i=np.array([0, 1, 2, 3]))["y"] for _ in range(3)]
+        counted = Counted(executor)
+        for _ in range(3):
+            with pytest.raises(oi.StepError) as caught:
+                executor.run(x=x, i=np.array([0, 9, 2, 3]))
+            assert "9" in str(caught.value)
+            assert executor._turn.slot == {0: True}
+            np.testing.assert_array_equal(
+                executor.run(x=x, i=np.array([3, 2, 1, 0]))["y"], x[3::-1]
+            )
+        np.testing.assert_array_equal(right, [x[:4]] * 3)
+        assert counted.tried
+        assert executor.finished_steps == 6
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", [LOOP, COUNTS])
+def test_an_interrupt_ends_a_step(text: str, threads: int) -> None:
+    eye = np.eye(64, dtype=np.float32)
+    executor: Any
+    with oi.compile(text).make_executor(threads) as executor:
+        for _ in range(3):
+            executor.run(n=np.array([2]), x=eye)
+        count = 6
+        for _ in range(2):
+            counted = Counted(executor)
+            with pytest.raises(KeyboardInterrupt):
+                interrupted(
+                    lambda: executor.run(n=np.array([10**12]), x=2 * eye), raises(KeyboardInterrupt)
+                )
+            assert counted.tried == 1
+            assert executor._turn.slot == {0: True}
+            # The results of the step before are gone, and those of the one that was ended are none.
+            np.testing.assert_array_equal(executor.fetch("y"), np.zeros((64, 64)))
+            if text is COUNTS:
+                np.testing.assert_array_equal(executor.fetch("last"), eye)
+                assert executor.fetch("s") == count
+            for _ in range(3):
+                np.testing.assert_array_equal(executor.run(n=np.array([5]), x=eye)["y"], eye)
+            count += 15
+        assert executor.finished_steps == 9
+
+
+def test_a_handler_that_raises_nothing_may_use_the_executor() -> None:
+    """It finds it busy, or runs beside it; the step that it came into goes on."""
+    eye = np.eye(64, dtype=np.float32)
+    executor: Any = oi.compile(LOOP).make_executor(1)
+    found: list[Any] = []
+
+    def handler(number: int, frame: object) -> None:
+        try:
+            found.append(executor.run(n=np.array([1]), x=3 * eye)["y"][0, 0])
+        except oi.InputError as error:
+            found.append(error.code)
+
+    def steps() -> None:
+        while not found:
+            results = executor.run(n=np.array([20_000]), x=eye)
+            np.testing.assert_array_equal(results["y"], eye)
+
+    executor.run(n=np.array([1]), x=eye)
+    executor.run(n=np.array([1]), x=eye)
+    interrupted(steps, handler)
+    assert found in ([9.0], ["OI0564"])
+    np.testing.assert_array_equal(executor.run(n=np.array([1]), x=2 * eye)["y"], 4 * eye)
+    np.testing.assert_array_equal(executor.fetch("y"), 4 * eye)
+
+
+def test_no_reference_is_lost(executor: Any) -> None:
+    given = arrays(1)
+    turn = executor._turn
+    watched: list[Any] = [
+        *given.values(),
+        None,
+        np.ndarray,
+        np.empty,
+        Results,
+        executor,
+        turn.stepper,
+    ]
+    watched += [
+        given["a"].dtype,
+        executor._first,
+        turn,
+        executor._first.quick.token,
+        np.dtype("f4"),
+    ]
+    executor.run(**given)
+    before = [sys.getrefcount(thing) for thing in watched]
+    for _ in range(500):
+        executor.run(**given)
+        executor._first.quick.run({**given, "a": given["b"]})
+        executor._first.quick.run({})
+    assert max(abs(sys.getrefcount(t) - b) for t, b in zip(watched, before)) < 100
+    blocks = sys.getallocatedblocks()
+    for _ in range(500):
+        executor.run(**given)
+    assert abs(sys.getallocatedblocks() - blocks) < 100
+
+
+def test_an_executor_that_nobody_holds_is_freed_at_once(program: oi.Program) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        runner = program.make_executor(1)
+        for number in range(4):
+            runner.run(**arrays(number))
+        gone = weakref.ref(runner)
+        del runner
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_the_child_of_a_fork_goes_on(program: oi.Program) -> None:
+    executor: Any = program.make_executor(1)
+    for number in range(3):
+        executor.run(**arrays(number))
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            assert executor._first.quick is None
+            threads = [
+                threading.Thread(target=lambda: check(executor.run(**arrays(5)), arrays(5)))
+                for _ in range(2)
+            ]
+            for thread in threads:
+                thread.start()
+            for number in range(20):
+                check(executor.run(**arrays(number)), arrays(number))
+            for thread in threads:
+                thread.join(30)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    check(executor.run(**arrays(6)), arrays(6))
+
+
+PLAIN = "dynamic { x: f32[4]; } volatile { y: f32[4]; } block entry { op add(x, x) >> y; return; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "trace"),
+    [
+        (PLAIN.replace("4", "65536"), False),
+        (PLAIN, True),
+        (PLAIN.replace("f32", "i4"), False),
+    ],
+    ids=["large results", "traced", "packed"],
+)  # fmt: skip
+def test_programs_that_take_the_other_way(text: str, trace: bool) -> None:
+    with oi.compile(text).make_executor(1, trace=trace) as executor:
+        runner: Any = executor
+        x: Any = oi.Tensor.from_values("i4", [1, 2, 3, 1]) if "i4" in text else np.ones(4)
+        x = np.ones(65536, np.float32) if "65536" in text else x
+        x = x.astype(np.float32) if isinstance(x, np.ndarray) else x
+        for _ in range(5):
+            value: Any = runner.run(x=x)["y"]
+            assert (value.values() if isinstance(value, oi.Tensor) else value)[0] == 2
+        assert runner._first.quick.run is None
+
+
+def test_a_state_that_changes_with_every_run() -> None:
+    text = (
+        "dynamic { x: f32[4]; } persistent { s: f32[4]; } volatile { y: f32[4]; }"
+        "block entry { op add(x, s) >> y; cache.write y >> s; return y; }"
+    )
+    with oi.compile(text).make_executor(1) as executor:
+        x = np.ones(4, np.float32)
+        kept: list[Any] = [executor.run(x=x)["y"] for _ in range(3)]
+        counted = Counted(executor)
+        kept += [executor.run(x=x)["y"] for _ in range(3)]
+        assert counted.taken == 3
+        assert [array[0] for array in kept] == [1, 2, 3, 4, 5, 6]
+        state = executor.snapshot()
+        executor.run(x=x)
+        executor.run(x=x)
+        executor.restore(state)
+        assert np.asarray(executor.run(x=x)["y"])[0] == 7
+
+
+def test_a_table_that_grows() -> None:
+    """A step that asks for memory is run again, once it has it."""
+    text = (
+        "dynamic { x: f32[4]; at: i64[1]; } persistent { T(i): f32[4] @table; } volatile { y: f32[4]; }"
+        "block entry { op add(x, x) >> y; cache.write y >> T[at[0]]; return y; }"
+    )
+    with oi.compile(text).make_executor(1) as executor:
+        runner: Any = executor
+        rows: list[float] = []
+
+        def steps(count: int) -> None:
+            for _ in range(count):
+                x = np.full(4, len(rows), np.float32)
+                np.testing.assert_array_equal(runner.run(x=x, at=np.array([len(rows)]))["y"], 2 * x)
+                rows.append(2 * len(rows))
+
+        steps(2)
+        counted = Counted(runner)
+        steps(38)
+        assert counted.taken
+        assert runner._first.quick.run is not None
+        np.testing.assert_array_equal(np.asarray(runner.fetch("T"))[:, 0], rows)
+        assert runner.finished_steps == 40
+
+
+def test_results_that_move_with_an_arena_that_grows() -> None:
+    """The rows that are read have a buffer, as large as the table may be."""
+    text = """
+    dynamic { x: f32[4]; at: i64[1]; }
+    persistent { T(i): f32[4] @table; }
+    volatile { y: f32[1, 4]; }
+    block entry {
+        cache.write x >> T[at[0]];
+        h = op sort(T[0..at[0] + 1], axis=0);
+        op mean_axis(h, axes=[0], keepdims=true) >> y;
+        return y;
+    }
+    """
+    with oi.compile(text).make_executor(1) as executor:
+        runner: Any = executor
+        for number in range(200):
+            found = runner.run(x=np.full(4, number, np.float32), at=np.array([number]))["y"]
+            np.testing.assert_allclose(found, np.full((1, 4), number / 2), rtol=1e-5)
+        assert runner.arena_growths > 1
+
+
+def test_programs_without_inputs() -> None:
+    text = "volatile { x: f32[4]; y: f32[4]; } block entry { op add(x, 2.5) >> y; return y; }"
+    with oi.compile(text).make_executor(1) as executor:
+        runner: Any = executor
+        kept = [runner.run()["y"] for _ in range(5)]
+        assert runner._first.quick.run is not None
+        with pytest.raises(oi.InputError):
+            runner.run(x=1)
+        kept[2][:] = 0
+        np.testing.assert_array_equal(kept[3], np.full(4, 2.5))
+
+
+def test_without_builtins(program: oi.Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_call, "_builtins", lambda: None)
+    with program.make_executor(1) as executor:
+        runner: Any = executor
+        for number in range(5):
+            check(runner.run(**arrays(number)), arrays(number))
+        assert runner._first.quick.run is None
+
+
+def test_fields_of_arrays_that_lie_otherwise_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = native_call
+    lies = module._lies_as_read
+    assert lies(np.zeros((2, 3), np.float32))
+    assert lies(np.zeros((4, 5, 6), np.int8)[::2])
+    fields = [*module._Array._fields_]
+    fields[2], fields[4] = fields[4], fields[2]
+
+    class Swapped(ctypes.Structure):
+        _fields_ = fields
+
+    monkeypatch.setattr(native_call, "_Array", Swapped)
+    assert not lies(np.zeros((2, 3), np.float32))
