@@ -278,6 +278,51 @@ def test_antialiased_numbers_stay_among_their_neighbours() -> None:
     check(Function(smaller), {"x": x, "y": y}, tolerance=2e-5)
 
 
+def varied(x: Any, y: Any) -> dict[str, Any]:
+    index = (x * 100).long() % x.shape[0]
+    return {
+        "masked": x.masked_scatter(x > 0, y),
+        "distance": torch.cdist(x, y),
+        "diagonal": torch.diagonal_scatter(x @ x.T, y[:, 0]),
+        "mean": x.scatter_reduce(0, index, y, "mean", include_self=False),
+        "largest": x.scatter_reduce(0, index, y, "amax"),
+        "quantile": torch.quantile(x, 0.3, dim=0),
+    }
+
+
+def test_sizes_that_vary() -> None:
+    given = [{"x": drawn(rows, 6), "y": drawn(rows, 6, seed=rows)} for rows in (5, 4, 7)]
+    check(
+        Function(varied),
+        given[0],
+        {"x": ("B",), "y": ("B",)},
+        given[1:],
+        compiled=False,
+        tolerance=5e-5,
+    )
+
+
+def other_floats(x: Any, y: Any) -> dict[str, Any]:
+    index = (y.float() * 9).long().clamp(0, 4)
+    return {
+        "most": torch.cummax(x, 1)[0],
+        "least": torch.cummin(x, 1)[1],
+        "second": torch.kthvalue(x, 2, 1)[0],
+        "median": torch.median(x, 1)[0],
+        "smallest": x.scatter_reduce(1, index, y, "amin", include_self=False),
+        "mean": x.scatter_reduce(1, index, y, "mean"),
+        "copied": torch.copysign(x, y),
+        "between": torch.lerp(x, y, 0.75),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_floats(dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    given = {"x": drawn(3, 5).to(kind), "y": drawn(3, 5, seed=4).to(kind)}
+    check(Function(other_floats), given, tolerance=1e-6 if dtype == "float64" else 1e-2)
+
+
 REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda x, y: x.view(-1)[:0].median(), "a median of nothing"),
     (

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from openinfer.compiler.importers.graph_writer import Value
 from openinfer.compiler.importers.onnx.activations import hard_sigmoid_of
+from openinfer.compiler.importers.onnx.contrib import stored_tensor
 from openinfer.compiler.importers.onnx.node import Node, Result, operator, stacked
 from openinfer.compiler.importers.onnx.refusals import CONTENT, DAMAGED, LIMIT, Refusal
+from openinfer.runtime.tensors import Tensor
 
 MAX_STEPS = 256
 """Steps that are written out."""
@@ -111,36 +113,44 @@ def _arranged(node: Node, layer: Layer, y: Value, last: list[Value]) -> list[Res
     return [y, *last]
 
 
-def _reordered(node: Node, value: Value, order: list[int], hidden: int) -> Value:
-    """The parts of a weight, one of `hidden` rows for each gate, in another order; directions in front."""
-    parts = [
-        node.g.op("slice", value, axis=1, start=one * hidden, stop=(one + 1) * hidden)
-        for one in order
-    ]
-    return node.g.op("concat", *parts, axis=1)
+def _reordered(node: Node, place: int, order: list[int], layer: Layer, suffix: str) -> Value:
+    """The parts of a weight, one of `hidden` rows for each gate, in another order; directions in front where
+    there are two. What the file holds is stored in that order, under a name of its own."""
+    g, hidden, single = node.g, layer.hidden, len(layer.directions) == 1
+    item, graph = node.item(place), node.reader.shared.file.proto.graph
+    held = {proto.name for proto in graph.initializer}
+    if not item.weight or item.name not in held:
+        value = item.value
+        parts = [
+            g.op("slice", value, axis=1, start=one * hidden, stop=(one + 1) * hidden)
+            for one in order
+        ]
+        joined = g.op("concat", *parts, axis=1)
+        return g.op("squeeze", joined, axes=[0]) if single else joined
+    stored = stored_tensor(node, place)
+    rows = [one * hidden + row for one in order for row in range(hidden)]
+    made = stored.storage[0, rows] if single else stored.storage[:, rows]
+    name = f"{item.name}.{suffix}"
+    while name in held:
+        name += "_"
+    shape = made.shape
+    return g.weight(name, Tensor(stored.dtype, shape, made), stored.dtype.name, shape)
 
 
 def _as_op(node: Node, layer: Layer) -> list[Result]:
     """`lstm` and `gru`: gates are i, o, f, c here and i, f, g, o there; z, r, h here and r, z, n there."""
     g, hidden = node.g, layer.hidden
-    order = [0, 2, 3, 1] if node.op == "LSTM" else [1, 0, 2]
-    gates = len(order)
-    w, r = (_reordered(node, one, order, hidden) for one in (layer.w, layer.r))
-    biases: list[Value] = []
+    order, gates = ([0, 2, 3, 1], "ifgo") if node.op == "LSTM" else ([1, 0, 2], "rzn")
+    weights = [_reordered(node, place, order, layer, gates) for place in (1, 2)]
     if layer.bias is not None:
-        for half in range(2):
-            part = g.op(
-                "slice",
-                layer.bias,
-                axis=1,
-                start=half * gates * hidden,
-                stop=(half + 1) * gates * hidden,
-            )
-            biases.append(_reordered(node, part, order, hidden))
+        behind = [len(order) + one for one in order]
+        weights += [
+            _reordered(node, 3, half, layer, f"{gates}_{name}")
+            for half, name in ((order, "ih"), (behind, "hh"))
+        ]
     both = len(layer.directions) == 2
-    operands = [layer.x, *layer.states, w, r, *biases]
-    if not both:
-        operands = [operands[0], *(g.op("squeeze", one, axes=[0]) for one in operands[1:])]
+    states = layer.states if both else [g.op("squeeze", one, axes=[0]) for one in layer.states]
+    operands = [layer.x, *states, *weights]
     direction = "bidirectional" if both else layer.directions[0]
     settings = {} if direction == "forward" else {"direction": direction}
     y, *last = g.ops(node.op.lower(), *operands, results=1 + len(layer.states), **settings)
