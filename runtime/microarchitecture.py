@@ -18,8 +18,7 @@ MOST = 1 << 20
 @dataclass(frozen=True)
 class Microarchitecture:
     """Numbers that schedules choose by. The defaults were measured on a Zen 5 (`docs/performance-log.md`).
-    None of them changes a result, but for the order in which `panels` adds up a row, and for the form of a
-    convolution that `products` chooses.
+    None of them changes a result, but for the order in which `panels` adds up a row.
 
     The first five are of products with one or two rows, whose time is that of reading panels of weights.
     """
@@ -39,8 +38,6 @@ class Microarchitecture:
     """Percent of the last cache: weights of a step that fill more of it are streamed."""
     chunks: int = 2
     """Chunks that each thread has of a loop, where there are several threads."""
-    products: int = 2
-    """Vectors of 512 bits whose products a cycle begins. `openinfer tune --machine` does not measure it."""
 
     @property
     def numbers(self) -> Mapping[str, int]:
@@ -58,7 +55,7 @@ class Microarchitecture:
         for name, value in numbers.items():
             if name not in known:
                 raise ValueError(f"`{name}` is none of {', '.join(known)}")
-            least = 1 if name in ("panels", "chunks", "products") else 0
+            least = 1 if name in ("panels", "chunks") else 0
             most = LIMITS.get(name, MOST)
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not whole or not least <= value <= most:  # pyright: ignore[reportOperatorIssue]
@@ -66,7 +63,7 @@ class Microarchitecture:
         return Microarchitecture(**{**known, **numbers})  # pyright: ignore[reportArgumentType]
 
 
-LIMITS = {"panels": 4, "kept": 1000, "chunks": 64, "products": 2}
+LIMITS = {"panels": 4, "kept": 1000, "chunks": 64}
 """The largest of those whose limit is not `MOST`."""
 DEFAULT = Microarchitecture()
 
@@ -82,12 +79,11 @@ class Row:
 
 MEASURED: Mapping[str, Row] = {
     "znver4": Row(
-        Microarchitecture(ahead_line=0, products=1),
+        Microarchitecture(ahead_line=0),
         {
             "ahead_line": "AVX2 code, 1 x 4096 by 512 and by 5120 f32 (8 and 80 MiB), processor time of one "
             "thread beside other work; of the time with 2048: 0: 0.87, 512: 1.13, 1024: 1.18, 4096: 0.95, "
             "8192: 0.92",
-            "products": "its vectors of 512 bits are computed as two halves",
             "": "AVX-512 code, twice, beside other work: no distance and no number of panels was quicker "
             "both times (ahead 0: 0.94 and 1.00 of the time with 512, ahead_streamed 512: 1.05 and 1.04 of "
             "that with 0, ahead_narrow 0: 0.98 and 0.99 of that with 8192, panels 2: 1.01 and 1.04)",

@@ -39,11 +39,6 @@ class Machine:
         """Whether a load of some lanes of a vector is one instruction that reads no others."""
         return self.vector_bits >= 256
 
-    @property
-    def products(self) -> int:
-        """Vectors whose products a cycle begins."""
-        return self.measured.products if self.vector_bits >= 512 else 2
-
     def lanes(self, kind: Attribute) -> int:
         """How many elements of a scalar type fill a vector register."""
         return max(1, self.vector_bits // bits_of(kind))

@@ -268,9 +268,9 @@ RARE = {
     "wide panels": Conv((3, 7, 7), 20, padding=(1, 1, 1, 1), rows=9),
     "f64": Conv((3, 10, 19), 5, padding=(1, 1, 1, 1), stride=(1, 2), dtype="float64"),
     "f16": Conv((3, 10, 33), 6, padding=(1, 1, 1, 1), stride=(2, 2), dtype="float16"),
-    "windows as rows": Conv((277, 7, 7), 260, batch=None, padding=(1, 1, 1, 1), body=RESIDUAL),
+    "windows as rows": Conv((333, 8, 8), 260, (2, 2), batch=None, body=RESIDUAL),
     "windows as rows, stride": Conv(
-        (150, 13, 9), 256, stride=(2, 2), padding=(1, 0, 0, 1), body=BIAS_RELU
+        (150, 27, 19), 256, stride=(2, 2), padding=(1, 0, 0, 1), body=BIAS_RELU
     ),
     "windows as rows, dilation": Conv(
         (20, 9, 8), 300, (2, 3), dilation=(3, 1), padding=(1, 0, 2, 1), dtype="float16"

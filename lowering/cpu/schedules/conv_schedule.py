@@ -201,10 +201,9 @@ def _by_tiles(b: LoopBuilder, op: ConvOp, sizes: Winograd) -> None:
     (pixels,) = scratch_of(op, "planes")
     epilogue = Epilogue(b, op.outs[0], extras_of(op), op.body[0].block if op.body else None)
     epilogue.prepare(sizes.lanes)
-    machine = machine_of(op)
-    how = Arithmetic(f32, sizes.lanes, machine.fused)
+    how = Arithmetic(f32, sizes.lanes, machine_of(op).fused)
     operands = (op.inputs[0], op.inputs[1])
-    WinogradConvolution(how, sizes, operands, pixels, epilogue, machine.measured).emit()
+    WinogradConvolution(how, sizes, operands, pixels, epilogue).emit()
 
 
 def _by_pixels(b: LoopBuilder, op: ConvOp) -> None:

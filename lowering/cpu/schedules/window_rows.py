@@ -34,13 +34,13 @@ from openinfer.lowering.kernels.numeric import element_type
 
 # Vectors of output channels of a panel, and sums that registers hold of 32.
 VECTORS, MOST_SUMS = 2, 28
-# Pixels of an image at most; larger ones fill their vectors.
-MOST_PIXELS = 64
+# Pixels of the result at most: their sums wait in buffers.
+MOST_PIXELS = 256
 # Elements of a kernel at most: they are written out one after the other.
 MOST_TAPS = 9
 # Bytes of weights of a block: this one, the next one and the pixels find room in a second cache.
 WEIGHT_BYTES = 160_000
-# Tiles of panels and images that even out the work of several threads.
+# Panels that even out the work of several threads.
 LEAST_PANELS = 8
 
 

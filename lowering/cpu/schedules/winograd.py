@@ -21,22 +21,21 @@ from xdsl.dialects.memref import AllocaOp
 from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import SSAValue
 
+from openinfer.dialects.extensions.memref import PrefetchOp
 from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
 from openinfer.lowering.cpu.schedules.conv_shape import Planes
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic, contract
-from openinfer.lowering.cpu.schedules.packing import Matrix
 from openinfer.lowering.cpu.schedules.product import at_entry
-from openinfer.lowering.cpu.schedules.streaming import prefetch_panel
 from openinfer.lowering.cpu.schedules.winograd_shape import PIXELS, PLACES, SUMS, Winograd
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.kernels.numeric import largest
-from openinfer.runtime.microarchitecture import Microarchitecture
 
 # Vectors of a register tile at most.
 MOST_VECTORS = 3
-# Bytes of weights that a second cache keeps.
-NEAR_BYTES = 1 << 20
+# Bytes of weights from which on they are asked for, and how many channels ahead: they come from the last
+# cache or from memory, and the processor's own prefetcher does not keep up with pieces of 32 bytes.
+FAR_BYTES, AHEAD = 1 << 17, 256
 
 
 class WinogradConvolution:
@@ -49,10 +48,8 @@ class WinogradConvolution:
         operands: tuple[SSAValue, SSAValue],
         pixels: SSAValue,
         epilogue: Epilogue,
-        measured: Microarchitecture,
     ) -> None:
         self.build, self.how, self.sizes, self.epilogue = epilogue.build, how, sizes, epilogue
-        self.measured = measured
         self.x, self.weights = operands
         self.pixels = pixels
         self.shape, self.lanes = sizes.shape, sizes.lanes
@@ -205,11 +202,13 @@ class WinogradConvolution:
         def factors(c: SSAValue, ahead: bool) -> list[SSAValue]:
             here = build.add(weights, c)
             if ahead:
-                prefetch_panel(build, Matrix(self.weights, (0,)), t, here, self.measured)
+                # Behind the channels of a place lie those of the next one.
+                there = [0, t, build.add(here, AHEAD), 0]
+                build.do(PrefetchOp(self.weights, [build.index(i) for i in there]))
             return [build.load(self.weights, [0, t, here, row]) for row in range(rows)]
 
         def some(first: Index, vectors: int) -> None:
-            ahead = first == 0 and self.sizes.weight_bytes > NEAR_BYTES
+            ahead = first == 0 and self.sizes.weight_bytes > FAR_BYTES
             tile = contract(
                 build,
                 self.how,

@@ -25,8 +25,6 @@ PIXEL_BYTES, SUM_BYTES = 1 << 19, 1 << 16
 ALIKE_BYTES = 1024
 # What a loop over output channels and its threads cost, in vectors of tiles.
 BLOCK_COST = 0.25
-# Weights of more bytes come from memory each time, so many of them in a cycle (8.7 GB a second).
-NEAR_WEIGHTS, BYTES_PER_CYCLE = 1 << 22, 2.5
 # With fewer channels the sums before and after the products take longer than what is saved.
 LEAST_CHANNELS = 24
 # Smaller images than this leave most of a vector of tiles empty; only many channels make up for it, down to
@@ -131,20 +129,4 @@ def winograd_rows(op: ConvOp, machine: Machine, lanes: int) -> int | None:
     least = LEAST_SIDE_OF_MANY if channels >= MANY_CHANNELS else LEAST_SIDE
     if channels < LEAST_CHANNELS or min(shape.count) < least:
         return None
-    rows = 8 if machine.registers >= 32 else 4
-    return rows if _saves(Winograd(shape, lanes, rows), machine) else None
-
-
-def _saves(sizes: Winograd, machine: Machine) -> bool:
-    """Whether the products that are saved take longer than reading more numbers for each kernel does.
-
-    Cycles for an input and an output channel. Weights that stay near cost nothing.
-    """
-    shape = sizes.shape
-    if sizes.weight_bytes <= NEAR_WEIGHTS:
-        return True
-    products, pixels = machine.products, shape.count[0] * shape.count[1]
-    vectors = -(-sizes.lines // sizes.block) * sizes.vectors(sizes.block)
-    by_tiles = PLACES * (vectors / products + 4 / BYTES_PER_CYCLE)
-    one_by_one = shape.taps * (pixels / sizes.lanes / products + 4 / BYTES_PER_CYCLE)
-    return by_tiles <= one_by_one
+    return 8 if machine.registers >= 32 else 4

@@ -51,26 +51,3 @@ builtin.module attributes {openinfer.target = "avx2", openinfer.strict_math} {
     func.return %y : tensor<1x32x12x32xf32>
   }
 }
-// -----
-// So many weights come from memory: nine numbers for each kernel where a cycle begins two products, and output
-// channels as lanes, two vectors of them.
-// CHECK-LABEL: func.func @step(%x: tensor<1x512x7x7xf32>, %K_packed_t: tensor<1x16x4608x32xf32>)
-// CHECK-NEXT: nn.conv(%x, %K_packed_t) {{{.*}}layout = #nn.panels<32>}
-builtin.module attributes {openinfer.target = "avx512"} {
-  nn.interface {inputs = ["x"], weights = [{variable = "K", sources = ["K"]}]}
-  func.func @step(%x: tensor<1x512x7x7xf32>, %K: tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32> {
-    %y = nn.conv(%x, %K) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
-    func.return %y : tensor<1x512x7x7xf32>
-  }
-}
-// -----
-// One product a cycle takes longer than sixteen numbers.
-// CHECK-LABEL: func.func @step(%x: tensor<1x512x7x7xf32>, %K_packed_t: tensor<1x64x8192x8xf32>)
-// CHECK-NEXT: nn.conv(%x, %K_packed_t) {{{.*}}layout = #nn.winograd<8>}
-builtin.module attributes {openinfer.target = "avx512", openinfer.measured = {products = 1 : i64}} {
-  nn.interface {inputs = ["x"], weights = [{variable = "K", sources = ["K"]}]}
-  func.func @step(%x: tensor<1x512x7x7xf32>, %K: tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32> {
-    %y = nn.conv(%x, %K) {kernel = array<i64: 3, 3>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>} : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
-    func.return %y : tensor<1x512x7x7xf32>
-  }
-}

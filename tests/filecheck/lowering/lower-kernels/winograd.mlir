@@ -5,6 +5,7 @@ builtin.module attributes {openinfer.target = "avx512"} {
 // Fourteen lines of 28 tiles, in blocks of four: sums of pixels, then products for each of 16 places, then squares.
 
 // CHECK-LABEL: func.func @tiles
+// CHECK-NOT:   memref.prefetch
 // CHECK-DAG:   %[[LINES:.*]] = memref.alloca() {{.*}}memref<597xf32>
 // CHECK-DAG:   %[[SUMS:.*]] = memref.alloca() {{.*}}memref<14352xf32>
 // CHECK:       scf.for %b = %c0 to %c4
@@ -28,6 +29,24 @@ builtin.module attributes {openinfer.target = "avx512"} {
 func.func @tiles(%x: memref<1x32x28x56xf32>, %w: memref<1x4x512x8xf32>, %y: memref<1x32x28x56xf32>, %planes: memref<57344xf32>) {
   nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.winograd<8>}
     : (memref<1x32x28x56xf32>, memref<1x4x512x8xf32>, memref<1x32x28x56xf32>, memref<57344xf32>) -> ()
+  func.return
+}
+
+// Weights of 256 KiB are asked for ahead, by the first tile of a place: three vectors, then two.
+
+// CHECK-LABEL: func.func @ahead
+// CHECK:       scf.for %place = %c0 to %c16
+// CHECK:         scf.for %{{k.*}} = %c0 to %c64 step %c1 iter_args(
+// CHECK:           %[[AHEAD:.*]] = arith.addi %{{.*}}, %c256
+// CHECK:           memref.prefetch %w[%c0, %t, %[[AHEAD]], %c0]
+// CHECK-COUNT-24:  vector.fma
+// CHECK-NOT:       memref.prefetch
+// CHECK:         scf.for %{{k.*}} = %c0 to %c64 step %c1 iter_args(
+// CHECK-COUNT-16:  vector.fma
+// CHECK-NOT:       vector.fma
+func.func @ahead(%x: memref<1x64x20x16xf32>, %w: memref<1x8x1024x8xf32>, %y: memref<1x64x20x16xf32>, %planes: memref<82176xf32>) {
+  nn.conv(%x, %w) outs(%y) scratch(planes = %planes) {kernel = array<i64: 3, 3>, stride = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64, layout = #nn.winograd<8>}
+    : (memref<1x64x20x16xf32>, memref<1x8x1024x8xf32>, memref<1x64x20x16xf32>, memref<82176xf32>) -> ()
   func.return
 }
 
