@@ -137,6 +137,8 @@ class BaseExecutor(ABC):
         """This is the child of a fork: the threads that were inside are not here."""
         if not self._turn.slot:
             self._lost_inside()
+        # Who had taken it before the fork, and looks only now, finds somebody inside.
+        self._turn.slot.clear()
         self._turn = Turn()
         self._trace.renew_lock()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,14 +74,13 @@ class Counted:
 
     def __init__(self, executor: Any) -> None:
         self.tried = self.taken = 0
-        self._quick = executor._first.quick
-        self._run = self._quick.run
-        assert self._run is not None
-        self._quick.run = self
+        self._follow = executor._follow
+        assert self._follow is not None
+        executor._follow = self
 
     def __call__(self, given: Any) -> Any:
         self.tried += 1
-        results = self._run(given)
+        results = self._follow(given)
         self.taken += results is not None
         return results
 
@@ -361,8 +362,8 @@ def test_no_reference_is_lost(executor: Any) -> None:
     before = [sys.getrefcount(thing) for thing in watched]
     for _ in range(500):
         executor.run(**given)
-        executor._first.quick.run({**given, "a": given["b"]})
-        executor._first.quick.run({})
+        executor._follow({**given, "a": given["b"]})
+        executor._follow({})
     assert max(abs(sys.getrefcount(t) - b) for t, b in zip(watched, before)) < 100
     blocks = sys.getallocatedblocks()
     for _ in range(500):
@@ -432,7 +433,7 @@ def test_programs_that_take_the_other_way(text: str, trace: bool) -> None:
         for _ in range(5):
             value: Any = runner.run(x=x)["y"]
             assert (value.values() if isinstance(value, oi.Tensor) else value)[0] == 2
-        assert runner._first.quick.run is None
+        assert runner._follow is None
 
 
 def test_a_state_that_changes_with_every_run() -> None:
@@ -474,7 +475,7 @@ def test_a_table_that_grows() -> None:
         counted = Counted(runner)
         steps(38)
         assert counted.taken
-        assert runner._first.quick.run is not None
+        assert runner._follow is not None
         np.testing.assert_array_equal(np.asarray(runner.fetch("T"))[:, 0], rows)
         assert runner.finished_steps == 40
 
@@ -505,7 +506,7 @@ def test_programs_without_inputs() -> None:
     with oi.compile(text).make_executor(1) as executor:
         runner: Any = executor
         kept = [runner.run()["y"] for _ in range(5)]
-        assert runner._first.quick.run is not None
+        assert runner._follow is not None
         with pytest.raises(oi.InputError):
             runner.run(x=1)
         kept[2][:] = 0
@@ -518,7 +519,79 @@ def test_without_builtins(program: oi.Program, monkeypatch: pytest.MonkeyPatch) 
         runner: Any = executor
         for number in range(5):
             check(runner.run(**arrays(number)), arrays(number))
-        assert runner._first.quick.run is None
+        assert runner._follow is None
+
+
+def test_the_method_is_called_in_all_ways(executor: Any) -> None:
+    given = arrays(7)
+    counted = Counted(executor)
+    ways = [
+        lambda: executor.run(**given),
+        lambda: executor.run(a=given["a"], b=given["b"]),
+        lambda: executor.run(b=given["b"], a=given["a"]),
+        lambda: type(executor).run(executor, **given),
+        partial(executor.run, **given),
+        partial(executor.run, a=given["a"], b=given["b"]),
+        lambda bound=executor.run: bound(**given),
+    ]
+    for way in ways:
+        check(way(), given)
+    assert counted.taken == len(ways)
+    assert str(inspect.signature(executor.run)) == "(*unnamed, **inputs)"
+    assert "`fetch` reads the same memory" in executor.run.__doc__
+    with pytest.raises(TypeError):
+        type(executor).run(object(), **given)
+    with pytest.raises(TypeError):
+        type(executor).run()
+    with pytest.raises(oi.InputError) as caught:
+        executor.run()
+    assert caught.value.code == "OI0505"
+
+
+def test_a_method_that_is_kept_keeps_its_executor(program: oi.Program) -> None:
+    run = program.make_executor(1).run
+    for number in range(5):
+        check(run(**arrays(number)), arrays(number))
+
+
+def test_a_dict_that_another_thread_empties(executor: Any) -> None:
+    """`partial` may hand its own dict to a method in machine code, which reads the arrays later."""
+    shared = arrays(8)
+    counted = Counted(executor)
+
+    class Sly:
+        def __init__(self, follow: Any) -> None:
+            self.follow = follow
+
+        def __call__(self, given: Any) -> Any:
+            assert given is not shared
+            return self.follow(given)
+
+    executor._follow = Sly(counted)
+    call: Any = ctypes.pythonapi.PyObject_Call
+    call.restype = ctypes.py_object
+    call.argtypes = [ctypes.py_object] * 3
+    check(call(executor.run, (), shared), shared)
+    assert counted.taken == 1
+
+
+def test_whoever_waits_is_told(executor: Any) -> None:
+    told: list[int] = []
+    turn = executor._turn
+    wake, turn.waiting = turn.wake, 1
+    turn.wake = lambda: (told.append(1), wake())
+    check(executor.run(**arrays(1)), arrays(1))
+    assert told == [1]
+
+    def raises_once() -> None:
+        turn.waiting = 0
+        raise KeyboardInterrupt
+
+    turn.wake = raises_once
+    with pytest.raises(KeyboardInterrupt):
+        executor.run(**arrays(2))
+    check(executor.run(**arrays(3)), arrays(3))
+    assert executor.finished_steps == 6
 
 
 def test_fields_of_arrays_that_lie_otherwise_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,17 +200,15 @@ class Context:
             if self._helped:
                 self.keep(given)
 
-    def token(self, turn: Turn) -> object:
-        """What a run leaves in the turn that has taken the quick way: another one that finds it may do all at
-        once (`QuickInputs.run`)."""
+    def follow(self, turn: Turn) -> Follow | None:
+        """What does all of a `run` after one that took the quick way and left its `token` in the turn."""
         quick = self.quick
         if quick is None:
-            return True
-        if quick.token is None:
-            token = object()
-            quick.run = self._follow(quick, turn, token)
-            quick.token = True if quick.run is None else token
-        return quick.token
+            return None
+        token = object()
+        follow = self._follow(quick, turn, token)
+        quick.token = True if follow is None else token
+        return follow
 
     def _follow(self, quick: QuickInputs, turn: Turn, token: object) -> Follow | None:
         call, results = self._native, self.rooms.copied()
@@ -311,7 +309,7 @@ class Context:
         self._recovery.provide(asked, lambda: self._resize(sizes))
         if quick is not None:
             # Results may lie elsewhere now.
-            quick.run = quick.token = None
+            quick.token = None
         self.quick = quick
         if self.retry is not None:
             self.retry()

@@ -12,6 +12,7 @@ import numpy as np
 from openinfer.runtime.devices.base import DeviceCall, LoadedProgram
 from openinfer.runtime.devices.compiled.beside import Beside
 from openinfer.runtime.devices.compiled.context import Context
+from openinfer.runtime.devices.compiled.quick_run import Follow
 from openinfer.runtime.devices.compiled.trace_events import TRACED_THREADS
 from openinfer.runtime.devices.compiled.values import CompiledValues, no_temporary
 from openinfer.runtime.devices.compiled.watching import Handed, Watcher, start_numbers
@@ -68,6 +69,8 @@ class CompiledExecutor(CompiledValues):
         self._ready: dict[str, AnyArray] = {}
         """Inputs that look like those of the step before, and so need no second check."""
         self._live: dict[str, Tensor] = {}
+        self._follow: Follow | None = None
+        """What does all of a `run` like the last one, if nobody was inside since; None: not known."""
         self._tracing = manifest.traced
         self._make_contexts()
 
@@ -188,14 +191,11 @@ class CompiledExecutor(CompiledValues):
 
         Calls of a program without state do not wait for each other while there are CPUs.
         """
-        turn, quick = self._turn, self._first.quick
-        if quick is not None and quick.run is not None and not unnamed:
-            results = quick.run(inputs)
-            if results is not None:
-                if turn.waiting:
-                    turn.wake()
-                return results
-        me = get_ident()
+        return self._run(unnamed, inputs)
+
+    def _run(self, unnamed: Sequence[object], inputs: Mapping[str, Any]) -> Results:
+        """A run with whatever inputs."""
+        turn, me = self._turn, get_ident()
         token: object = True
         for free in self._taking:
             if not free:
@@ -215,7 +215,9 @@ class CompiledExecutor(CompiledValues):
                     results = Results()
                     for name, give in first.rooms.ways():
                         results[name] = self._fetch(name) if give is None else give()
-                    token = quick.token or first.token(turn)
+                    if quick.token is None:
+                        self._follow = first.follow(turn)
+                    token = quick.token or True
                     return results
             finally:
                 turn.slot[0] = token
@@ -453,8 +455,8 @@ class CompiledExecutor(CompiledValues):
         if lost and not self._closed:
             self._make_contexts()
         self._taking = self._turn.taking
-        # Code that looks at the turn of before.
-        self._first.quick = None
+        # It looks at the turn of before.
+        self._first.quick = self._follow = None
 
     def _lost_inside(self) -> None:
         super()._lost_inside()

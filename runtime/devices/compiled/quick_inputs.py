@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from openinfer.runtime.devices.compiled.quick_run import Follow
 from openinfer.runtime.dtypes import DType
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.storage import AnyArray, value_range
@@ -142,8 +141,6 @@ class QuickInputs:
         known = {name for name, *_ in self._arrays}
         others = [name for name in self.entries if complete and name not in known]
         self._others = [(name, slots[name], self.entries[name]) for name in others]
-        self.run: Follow | None = None
-        """What does all of a `run` that may follow the last one, once there was one."""
         self.token: object = None
         """What the turn has after a run that another may follow, True where none may; None: not known yet."""
         self.arrays_only = complete and not others

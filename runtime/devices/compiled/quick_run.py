@@ -47,4 +47,4 @@ class QuickRun:
     helped: bool
     """Whether the context is to `keep` the inputs of each step."""
     results: Sequence[tuple[str, AnyArray]]
-    """Names, and where they lie after a step."""
+    """Names, and where they lie after a step, for as long as the token is there."""

@@ -12,6 +12,7 @@ from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.options import default_threads, host_kind
 
 if TYPE_CHECKING:
+    from openinfer.runtime.devices.compiled.executor import CompiledExecutor
     from openinfer.runtime.devices.cpu.loaded import CpuProgram
     from openinfer.runtime.program import Program
     from openinfer.runtime.target import TargetDescription
@@ -73,3 +74,14 @@ class CpuDevice(Device):
         from openinfer.runtime.devices.cpu.loaded import CpuProgram
 
         return CpuProgram(program)
+
+    def make_executor(
+        self, program: Program, build: Program, threads: int, max_state_bytes: int | None
+    ) -> CompiledExecutor:
+        """See `Device.make_executor`."""
+        from openinfer.runtime.devices.cpu.native_call import native_executor
+
+        executor = native_executor()
+        if executor is None:
+            return super().make_executor(program, build, threads, max_state_bytes)
+        return executor(program, build.loaded(), threads, max_state_bytes)

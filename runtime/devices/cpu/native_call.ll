@@ -1,4 +1,4 @@
-; The way from Python into a step: three functions that Python calls as builtins.
+; The way from Python into a step: functions that Python calls as builtins, and one as a method.
 ;
 ; Only functions of CPython's C API are called, and nothing is read but what they return and the fields of
 ; arrays, which NumPy's own macros read in the same places: `native_call.py` looks whether they are there.
@@ -6,7 +6,10 @@
 ; what is not plainly right is left to the checks in Python.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
+declare i64 @PyTuple_Size(ptr)
 declare ptr @PyBytes_AsString(ptr)
+declare ptr @PyDict_New()
+declare ptr @PyDict_Copy(ptr)
 declare i64 @PyDict_Size(ptr)
 declare ptr @PyDict_GetItem(ptr, ptr)
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
@@ -15,6 +18,7 @@ declare i64 @PyLong_AsLong(ptr)
 declare i64 @PyThread_get_thread_ident()
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
+declare ptr @PyObject_CallOneArg(ptr, ptr)
 declare ptr @PyObject_CallObject(ptr, ptr)
 declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
 declare ptr @PyBool_FromLong(i64)
@@ -45,8 +49,9 @@ declare ptr @memcpy(ptr, ptr, i64)
 %Call = type { ptr, ptr, ptr }
 ; the function and its arguments: frame and team
 
-%Turn = type { ptr, ptr, ptr, ptr, ptr, ptr }
-; the dict that has the token, its key, the token of a run like the last one, that of all else; turn, "stepper"
+%Turn = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr }
+; the dict that has the token, its key, which is 0, the token of a run like the last one, that of all else; turn,
+; "stepper", "waiting", "wake"
 
 %Step = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr }
 ; `self` of `openinfer_place` and of `openinfer_call`, the record of errors, the count of steps; context, "fail",
@@ -63,6 +68,11 @@ declare ptr @memcpy(ptr, ptr, i64)
 
 @openinfer_reader = global ptr null
 ; the callable that steps call which ask another device for something
+
+@openinfer_none = global ptr null
+@openinfer_follow = global ptr null
+@openinfer_checked = global ptr null
+; None, and the names of two attributes of an executor: what runs like its last run, and what runs anyhow
 
 @two_numbers = private constant [3 x i8] c"LL\00"
 @three_numbers = private constant [4 x i8] c"LLL\00"
@@ -190,6 +200,77 @@ define internal void @step(ptr %self) {
   ret void
 }
 
+; The method `run` of an executor, of arrays without names, in a tuple, and of those with names.
+define ptr @openinfer_method(ptr %executor, ptr %unnamed, ptr %named) {
+entry:
+  %none = load ptr, ptr @openinfer_none
+  %no_names = icmp eq ptr %named, null
+  br i1 %no_names, label %make, label %whose
+
+make:
+  %made = call ptr @PyDict_New()
+  br label %given
+
+whose:
+  ; Arrays are to stay while the step reads them: nobody else may take them out of the dict.
+  %references = load i64, ptr %named
+  %own = icmp eq i64 %references, 1
+  br i1 %own, label %keep, label %copy
+
+keep:
+  call void @Py_IncRef(ptr %named)
+  br label %given
+
+copy:
+  %copied = call ptr @PyDict_Copy(ptr %named)
+  br label %given
+
+given:
+  %inputs = phi ptr [ %made, %make ], [ %named, %keep ], [ %copied, %copy ]
+  %no_inputs = icmp eq ptr %inputs, null
+  br i1 %no_inputs, label %raise, label %ask
+
+ask:
+  %follow_name = load ptr, ptr @openinfer_follow
+  %follow = call ptr @PyObject_GetAttr(ptr %executor, ptr %follow_name)
+  %unknown = icmp eq ptr %follow, null
+  br i1 %unknown, label %drop, label %count
+
+count:
+  %arrays = call i64 @PyTuple_Size(ptr %unnamed)
+  %all_named = icmp eq i64 %arrays, 0
+  %any = icmp ne ptr %follow, %none
+  %may = and i1 %all_named, %any
+  br i1 %may, label %try, label %check
+
+try:
+  %results = call ptr @PyObject_CallOneArg(ptr %follow, ptr %inputs)
+  %refused = icmp eq ptr %results, %none
+  br i1 %refused, label %again, label %done
+
+again:
+  call void @Py_DecRef(ptr %results)
+  br label %check
+
+check:
+  %checked_name = load ptr, ptr @openinfer_checked
+  %checked = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %executor, ptr %checked_name, ptr %unnamed, ptr %inputs, ptr null)
+  br label %done
+
+done:
+  %found = phi ptr [ %results, %try ], [ %checked, %check ]
+  call void @Py_DecRef(ptr %follow)
+  call void @Py_DecRef(ptr %inputs)
+  ret ptr %found
+
+drop:
+  call void @Py_DecRef(ptr %inputs)
+  br label %raise
+
+raise:
+  ret ptr null
+}
+
 ; A whole `run` of the inputs `given`: the results. None, and nothing is changed, where somebody was inside the
 ; executor since the calling thread has run a step with arrays like these. None, too, where the step has
 ; failed: what is to be said then, the checked way says, which runs it again.
@@ -248,7 +329,16 @@ inside:
   br i1 %ended, label %done, label %failed
 
 done:
+  %missed = call i32 @wake(ptr %run)
+  %told = icmp eq i32 %missed, 0
+  br i1 %told, label %give, label %ended_after
+
+give:
   ret ptr %results
+
+ended_after:
+  call void @Py_DecRef(ptr %results)
+  ret ptr null
 
 failed:
   %calm = icmp eq ptr %type, null
@@ -264,6 +354,34 @@ clear:
 no:
   call void @Py_IncRef(ptr %none)
   ret ptr %none
+}
+
+; Tells those who wait that the token was given back; not 0 where something was raised there.
+define internal i32 @wake(ptr %run) {
+  %nobody_at = getelementptr %Turn, ptr %run, i64 0, i32 1
+  %nobody = load ptr, ptr %nobody_at
+  %turn_at = getelementptr %Turn, ptr %run, i64 0, i32 4
+  %turn = load ptr, ptr %turn_at
+  %waiting_at = getelementptr %Turn, ptr %run, i64 0, i32 6
+  %waiting_name = load ptr, ptr %waiting_at
+  %waiting = call ptr @PyObject_GetAttr(ptr %turn, ptr %waiting_name)
+  call void @Py_DecRef(ptr %waiting)
+  %alone = icmp eq ptr %waiting, %nobody
+  br i1 %alone, label %done, label %tell
+
+tell:
+  %wake_at = getelementptr %Turn, ptr %run, i64 0, i32 7
+  %wake = load ptr, ptr %wake_at
+  %told = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %turn, ptr %wake, ptr null)
+  call void @Py_DecRef(ptr %told)
+  %raised = icmp eq ptr %told, null
+  br i1 %raised, label %missed, label %done
+
+missed:
+  ret i32 1
+
+done:
+  ret i32 0
 }
 
 ; The results of a step, None for other inputs than those of the last one, null where it has failed.

@@ -1,9 +1,9 @@
-"""The way into a step without ctypes: three builtins in machine code, `native_call.ll`, and what a step asks.
+"""The way into a step without ctypes: builtins in machine code, `native_call.ll`, and what a step asks.
 
 Taking an array in costs 0.5 µs with ctypes, which describes its whole buffer for the address, and a
 call 0.15 µs. The builtins read the fields of arrays and call the step, in less than a tenth of that; one
-does all of a `run` like the last one. They are made once for each machine and kept in the cache. Where that
-cannot be done, Python does their work.
+does all of a `run` like the last one, and the method `run` itself is one. They are made once for each machine
+and kept in the cache. Where that cannot be done, Python does their work.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,19 @@ from openinfer.runtime.devices.cpu.linking import load_object
 from openinfer.runtime.errors import OpenInferError
 from openinfer.runtime.results import Results
 
+if TYPE_CHECKING:
+    from openinfer.runtime.devices.compiled.executor import CompiledExecutor
+
 _PLACE, _CALL, _RUN = "openinfer_place", "openinfer_call", "openinfer_run"
-_FLAGS = {_PLACE: 8, _CALL: 4, _RUN: 8}
-"""METH_O of CPython, or METH_NOARGS."""
+_METHOD = "openinfer_method"
+_FLAGS = {_PLACE: 8, _CALL: 4, _RUN: 8, _METHOD: 3}
+"""METH_O of CPython, METH_NOARGS, or METH_VARARGS | METH_KEYWORDS."""
+_METHOD_NAMES = {
+    "openinfer_none": None,
+    "openinfer_follow": sys.intern("_follow"),
+    "openinfer_checked": sys.intern("_run"),
+}
+"""What the method looks for."""
 INTERRUPTED = "openinfer_interrupted"
 """What a step calls, now and then, to learn that it has to leave."""
 OBSERVER = "openinfer_observe"
@@ -84,13 +94,15 @@ class _Builtins:
     """The code, and what makes a builtin of a function in it and the tuple that it gets."""
 
     def __init__(self) -> None:
-        symbols = [*_FLAGS, INTERRUPTED, *_CALLED, *_CALLED.values()]
+        symbols = [*_FLAGS, *_METHOD_NAMES, INTERRUPTED, *_CALLED, *_CALLED.values()]
         self._library = load_object(_code(), symbols)
         self.interrupted = self._library.address(INTERRUPTED)
         self._definitions = {
             name: _Definition(name.encode(), self._library.address(name), flags, None)
             for name, flags in _FLAGS.items()
         }
+        for name, value in _METHOD_NAMES.items():
+            ctypes.c_void_p.from_address(self._library.address(name)).value = id(value)
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )(("PyCFunction_NewEx", ctypes.pythonapi))
@@ -104,6 +116,23 @@ class _Builtins:
         """A builtin that keeps the code, its words, and what they point to alive."""
         definition = self._definitions[name]
         return self._new(ctypes.addressof(definition), (words, self, *held), None)
+
+    @cached_property
+    def executor(self) -> type[CompiledExecutor]:
+        """The class of executors whose `run` is a method in machine code, with a signature for `help`."""
+        from openinfer.runtime.devices.compiled.executor import CompiledExecutor
+
+        class NativeExecutor(CompiledExecutor):
+            __doc__ = CompiledExecutor.__doc__
+
+        definition = self._definitions[_METHOD]
+        says = f"run($self, /, *unnamed, **inputs)\n--\n\n{CompiledExecutor.run.__doc__}"
+        definition.name, definition.doc = b"run", says.encode()
+        new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+            ("PyDescr_NewMethod", ctypes.pythonapi)
+        )
+        NativeExecutor.run = new(NativeExecutor, ctypes.addressof(definition))
+        return NativeExecutor
 
 
 def _code() -> bytes:
@@ -177,7 +206,8 @@ def native_run(run: QuickRun) -> Follow | None:
     parts = [_own(builtins, part) for part in (run.place, run.call)]
     if builtins is None or None in parts or not locked():
         return None
-    turn = (run.turn.slot, 0, run.token, True, run.turn, sys.intern("stepper"))
+    names = [sys.intern(name) for name in ("stepper", "waiting", "wake")]
+    turn = (run.turn.slot, 0, run.token, True, run.turn, *names)
     fail, keep = sys.intern("fail"), sys.intern("keep")
     makes = (None, Results, np.empty)
     names = [sys.intern(name) for name, _ in run.results]
@@ -186,8 +216,8 @@ def native_run(run: QuickRun) -> Follow | None:
     words += [id(keep) if run.helped else 0, *map(id, makes), len(names)]
     for name, given, (_, view) in zip(names, arguments, run.results):
         words += [id(name), id(given), view.ctypes.data, view.nbytes]
-    # Not the context, which would then be kept alive by itself.
-    held = (*turn, *parts, fail, keep, *makes, *names, *arguments, run.results)
+    # Neither the context nor its memory: while the token is there, they are.
+    held = (*turn, *parts, fail, keep, *makes, *names, *arguments)
     return builtins.make(_RUN, struct.pack(f"{len(words)}Q", *words), held)
 
 
@@ -195,6 +225,12 @@ def _own(builtins: _Builtins | None, function: object) -> tuple[Any, ...] | None
     """What a builtin of these gets as `self`."""
     found = getattr(function, "__self__", None)
     return found if isinstance(found, tuple) and found[1:2] == (builtins,) else None
+
+
+def native_executor() -> type[CompiledExecutor] | None:
+    """The class of executors whose `run` is in machine code; None where there are no builtins."""
+    builtins = _builtins()
+    return None if builtins is None else builtins.executor
 
 
 def interrupted_address() -> int:
