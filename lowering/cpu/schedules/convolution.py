@@ -35,6 +35,9 @@ WEIGHT_BYTES = 1 << 19
 RUN_BYTES = 24_000
 # Pieces of work that even out unequal threads.
 PIECES = 8
+# Products of a sum from which on output channels are cut into parts for more pieces: of shorter sums too
+# much would be reading the same pixels again.
+CUT_DEPTH = 64
 
 
 @dataclass
@@ -83,32 +86,38 @@ class Convolution:
             split(build, (blocks, images), work)
 
     def _single_line(self) -> None:
-        """Tiles of a result of one line: parts of it are the pieces of work."""
+        """Tiles of a result of one line: runs of them are the pieces of work, whole tiles first.
+
+        The tile of what is left is a piece like others: threads do not meet between the two kinds.
+        """
         build, parts = self.build, self._parts(1)
         blocks = self._blocks(sum(count for _, count, _ in parts))
-        for first, count, part in parts:
-            each = self._run(part, count)
-            runs = -(-count // each)
+        each = [self._run(part, count) for _, count, part in parts]
+        runs = [-(-count // tiles) for (_, count, _), tiles in zip(parts, each)]
 
-            def work(
-                outer: Index,
-                number: Index,
-                first: int = first,
-                count: int = count,
-                part: Part = part,
-                each: int = each,
-                runs: int = runs,
-            ) -> None:
-                n, run = self._split_index(number, runs)
-                start = build.times(run, each)
-                tiles: Index = each
-                if count % each:
-                    tiles = build.minimum(each, build.minus(count, start))
-                column = build.plus(first, build.times(start, part.columns))
-                self._channels(n, 0, column, part, outer, blocks, tiles)
+        def piece(n: Index, run: Index, outer: Index, number: int) -> None:
+            first, count, part = parts[number]
+            start = build.times(run, each[number])
+            tiles: Index = each[number]
+            if count % each[number]:
+                tiles = build.minimum(tiles, build.minus(count, start))
+            column = build.plus(first, build.times(start, part.columns))
+            self._channels(n, 0, column, part, outer, blocks, tiles)
 
-            images = build.mul(self.batch, runs) if self.batch != 1 else runs
-            split(build, (blocks, images), work)
+        def work(outer: Index, number: Index) -> None:
+            n, run = self._split_index(number, sum(runs))
+            if len(parts) == 1:
+                piece(n, run, outer, 0)
+                return
+            whole = build.compare("slt", build.index(run), runs[0])
+            build.when(
+                whole,
+                lambda: piece(n, run, outer, 0),
+                lambda: piece(n, build.minus(run, runs[0]), outer, 1),
+            )
+
+        images = build.mul(self.batch, sum(runs)) if self.batch != 1 else sum(runs)
+        split(build, (blocks, images), work)
 
     def _run(self, part: Part, count: int) -> int:
         """Tiles in a row whose pixels stay in the nearest cache while all weights pass by.
@@ -134,7 +143,7 @@ class Convolution:
         blocks = 1
         while blocks < rows and weights // blocks > WEIGHT_BYTES:
             blocks *= 2
-        while 2 * blocks <= rows and blocks * tiles < PIECES and self.shape.depth > 64:
+        while 2 * blocks <= rows and blocks * tiles < PIECES and self.shape.depth >= CUT_DEPTH:
             blocks *= 2
         return min(blocks, rows)
 

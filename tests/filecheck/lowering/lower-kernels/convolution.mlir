@@ -123,3 +123,27 @@ func.func @more_outputs(%x: memref<1x32x32x32xf32>, %w: memref<1x11x288x6xf32>, 
   func.return
 }
 }
+
+// -----
+
+// A line of 196 pixels: six tiles of two vectors, and one of four pixels, which is a piece of the same loop.
+// Output channels are cut into two parts, so that there are eight pieces and more.
+
+// CHECK-LABEL: func.func @line
+// CHECK:       %[[PIECES:.*]] = arith.constant 14 : index
+// CHECK:       scf.for %i = %c0 to %[[PIECES]] step %c1
+// CHECK:         %[[AT:.*]] = arith.remui %i, %c7 : index
+// CHECK-NEXT:    %[[WHOLE:.*]] = arith.cmpi slt, %[[AT]], %c6 : index
+// CHECK-NEXT:    scf.if %[[WHOLE]] {
+// CHECK:           vector.load
+// CHECK:         } else {
+// CHECK:           vector.maskedload
+// CHECK:       } {openinfer.parallel}
+// CHECK-NOT:   openinfer.parallel
+builtin.module attributes {openinfer.target = "avx512"} {
+func.func @line(%x: memref<1x64x14x14xf32>, %w: memref<1x8x64x8xf32>, %y: memref<1x64x14x14xf32>) {
+  nn.conv(%x, %w) outs(%y) {kernel = array<i64: 1, 1>, groups = 1 : i64, stride = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, layout = #nn.panels<8>}
+    : (memref<1x64x14x14xf32>, memref<1x8x64x8xf32>, memref<1x64x14x14xf32>) -> ()
+  func.return
+}
+}
