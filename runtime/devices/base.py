@@ -15,7 +15,7 @@ from openinfer.runtime.slots import SlotKind
 if TYPE_CHECKING:
     from openinfer.runtime.devices.compiled.executor import CompiledExecutor
     from openinfer.runtime.devices.compiled.quick_inputs import Row
-    from openinfer.runtime.devices.compiled.quick_run import Follow, QuickRun
+    from openinfer.runtime.devices.compiled.quick_run import Follow, QuickRun, Workers
     from openinfer.runtime.devices.compiled.trace_events import Entries
     from openinfer.runtime.manifest import Manifest, VariableRow
     from openinfer.runtime.packages.base import Package
@@ -171,6 +171,10 @@ class Team(Protocol):
     def keep(self, given: Mapping[str, Any], more: Callable[[], list[AnyArray]]) -> None:
         """Holds on to the inputs of the step that just ended until no thread reads them any more; `more` is
         asked for what else they lie in, where that is so."""
+        ...
+
+    def workers(self) -> Workers:
+        """Where to see whether threads are inside of a step, for machine code that asks `keep` only then."""
         ...
 
     def quiesce(self) -> None:

@@ -12,14 +12,16 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from interrupts import interrupted, raises
 
 import openinfer as oi
+from openinfer.runtime.devices.compiled.quick_run import Workers
 from openinfer.runtime.devices.cpu import native_call
+from openinfer.runtime.devices.cpu.team import Team
 from openinfer.runtime.host import cpu_unavailable_reason
 from openinfer.runtime.results import Results
 
@@ -203,6 +205,48 @@ def test_python_that_runs_inside_finds_somebody_inside(executor: Any) -> None:
     check(executor.run(**given), arrays(3))
     assert set(found) <= {"OI0564"}
     check(executor.run(**arrays(4)), arrays(4))
+
+
+def test_inputs_are_kept_while_a_worker_may_read_them(
+    program: oi.Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (ctypes.c_int64 * 6)(8, 7, -1, 9, -1, -1)  # the next step, a worker, one more
+    kept: list[Any] = []
+    start = ctypes.addressof(words)
+    monkeypatch.setattr(Team, "workers", lambda _: Workers(start, start + 8, 16, 2, kept))
+    told: list[Any] = []
+    with program.make_executor(2) as executor:
+        runner: Any = executor
+        for number in range(3):
+            runner.run(**arrays(number))
+        keep, counted = runner._first.keep, Counted(runner)
+        runner._first.keep = lambda given: (told.append(dict(given)), keep(given))
+
+        def is_told() -> bool:
+            told.clear()
+            given = arrays(4)
+            check(runner.run(**given), given)
+            assert not told or told[0].keys() == given.keys()
+            return bool(told)
+
+        assert not is_told()
+        for late in (1, 3):
+            words[late] -= 3
+            assert is_told()
+            words[late] += 3
+            assert not is_told()
+        kept.append("an input of before")
+        assert is_told()
+        assert counted.taken == 6
+
+
+def test_where_workers_say_how_far_they_are(program: oi.Program) -> None:
+    team = Team(cast("Any", program.loaded()), 3)
+    sequence, left, stride, number, kept = team.workers()
+    assert ctypes.c_int64.from_address(sequence).value == 1
+    lefts = [ctypes.c_int64.from_address(left + stride * worker).value for worker in range(number)]
+    assert lefts == [1 << 62] * 2
+    assert kept == []
 
 
 def test_what_others_do_between_two_runs_is_seen(executor: Any) -> None:

@@ -216,8 +216,9 @@ class Context:
         if not (plain and quick.arrays_only and quick.native and call) or results is None:
             return None
         errors, steps = self._recovery.errors.ctypes.data, ctypes.addressof(self._followed)
+        workers = self.team.workers() if self.team is not None and self._helped else None
         return self._loaded.follow(
-            QuickRun(turn, token, self, quick.native, call, errors, steps, self._helped, results)
+            QuickRun(turn, token, self, quick.native, call, errors, steps, workers, results)
         )
 
     def place(self, arrays: Mapping[str, AnyArray]) -> None:

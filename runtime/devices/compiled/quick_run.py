@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from openinfer.runtime.quick_dataclass import dataclass
 from openinfer.runtime.results import Results
@@ -13,6 +13,20 @@ from openinfer.runtime.turns import Turn
 Follow = Callable[[Mapping[str, Any]], Results | None]
 """Runs a step with some inputs and gives its results: None where it may not, or where the step has failed,
 and all is as before it."""
+
+
+class Workers(NamedTuple):
+    """Threads that may be inside of a step when the caller has left it."""
+
+    sequence: int
+    """The address of the number of the next step."""
+    left: int
+    """That of the number of a step which the first one has left, with all before it."""
+    stride: int
+    """Bytes from there to that of the next one."""
+    number: int
+    kept: list[Any]
+    """What they may still read of steps before."""
 
 
 class HasEnds(Protocol):
@@ -44,7 +58,7 @@ class QuickRun:
     """The address of a number that is not 0 after a step that failed."""
     steps: int
     """That of a number that counts steps which end well."""
-    helped: bool
-    """Whether the context is to `keep` the inputs of each step."""
+    workers: Workers | None
+    """For whom the context is to `keep` the inputs of a step that they have not left."""
     results: Sequence[tuple[str, AnyArray]]
     """Names, and where they lie after a step, for as long as the token is there."""

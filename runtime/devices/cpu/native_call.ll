@@ -8,6 +8,7 @@
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare i64 @PyTuple_Size(ptr)
 declare ptr @PyBytes_AsString(ptr)
+declare i64 @PyList_Size(ptr)
 declare ptr @PyDict_New()
 declare ptr @PyDict_Copy(ptr)
 declare i64 @PyDict_Size(ptr)
@@ -53,9 +54,13 @@ declare ptr @memcpy(ptr, ptr, i64)
 ; the dict that has the token, its key, which is 0, the token of a run like the last one, that of all else; turn,
 ; "stepper", "waiting", "wake"
 
-%Step = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr }
+%Step = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr, %Workers }
 ; `self` of `openinfer_place` and of `openinfer_call`, the record of errors, the count of steps; context, "fail",
-; and "keep" where other threads may read inputs behind the end of a step, else null
+; and "keep" where workers may read inputs behind the end of a step, else null; they
+
+%Workers = type { ptr, ptr, i64, i64, ptr }
+; the number of the next step, that of the last one which the first worker has left, bytes from there to that of the
+; next worker, workers; the list of what they may still read
 
 %Run = type { %Turn, %Step, ptr, ptr, ptr, i64, [0 x %Result] }
 ; None, the class of results, `numpy.empty`, results, and they
@@ -409,6 +414,10 @@ work:
   br i1 %alone, label %look, label %helped
 
 helped:
+  %apart = call i1 @apart(ptr %step)
+  br i1 %apart, label %look, label %beside
+
+beside:
   call void @tell(ptr %step, ptr %keep, ptr %given)
   br label %look
 
@@ -481,6 +490,45 @@ incomplete:
 
 none_made:
   ret ptr null
+}
+
+; Whether all workers have left the step, and there is nothing that they may have read before.
+define internal i1 @apart(ptr %step) {
+entry:
+  %workers = getelementptr %Step, ptr %step, i64 0, i32 7
+  %list_at = getelementptr %Workers, ptr %workers, i64 0, i32 4
+  %list = load ptr, ptr %list_at
+  %kept = call i64 @PyList_Size(ptr %list)
+  %nothing = icmp eq i64 %kept, 0
+  %sequence_at = load ptr, ptr %workers
+  %sequence = load i64, ptr %sequence_at
+  %last = sub i64 %sequence, 1
+  %first_at = getelementptr %Workers, ptr %workers, i64 0, i32 1
+  %first = load ptr, ptr %first_at
+  %bytes_at = getelementptr %Workers, ptr %workers, i64 0, i32 2
+  %bytes = load i64, ptr %bytes_at
+  %number_at = getelementptr %Workers, ptr %workers, i64 0, i32 3
+  %number = load i64, ptr %number_at
+  br i1 %nothing, label %next, label %no
+
+next:
+  %i = phi i64 [ 0, %entry ], [ %j, %worker ]
+  %all = icmp eq i64 %i, %number
+  br i1 %all, label %yes, label %worker
+
+worker:
+  %offset = mul i64 %i, %bytes
+  %left_at = getelementptr i8, ptr %first, i64 %offset
+  %left = load atomic i64, ptr %left_at acquire, align 8
+  %j = add i64 %i, 1
+  %inside = icmp slt i64 %left, %last
+  br i1 %inside, label %no, label %next
+
+yes:
+  ret i1 true
+
+no:
+  ret i1 false
 }
 
 ; Calls a method of the context with an object, or with none, beside what is raised already.

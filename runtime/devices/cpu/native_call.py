@@ -213,11 +213,12 @@ def native_run(run: QuickRun) -> Follow | None:
     names = [sys.intern(name) for name, _ in run.results]
     arguments = [(view.shape, view.dtype) for _, view in run.results]
     words = [*map(id, turn), *map(id, parts), run.errors, run.steps, id(run.context), id(fail)]
-    words += [id(keep) if run.helped else 0, *map(id, makes), len(names)]
+    *inside, kept = run.workers or (0, 0, 0, 0, None)
+    words += [id(keep) if run.workers else 0, *inside, id(kept), *map(id, makes), len(names)]
     for name, given, (_, view) in zip(names, arguments, run.results):
         words += [id(name), id(given), view.ctypes.data, view.nbytes]
     # Neither the context nor its memory: while the token is there, they are.
-    held = (*turn, *parts, fail, keep, *makes, *names, *arguments)
+    held = (*turn, *parts, fail, keep, kept, *makes, *names, *arguments)
     return builtins.make(_RUN, struct.pack(f"{len(words)}Q", *words), held)
 
 

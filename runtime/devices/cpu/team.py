@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from openinfer.runtime.devices.compiled.quick_run import Workers
 from openinfer.runtime.devices.cpu.native_call import native_call
 from openinfer.runtime.microarchitecture import DEFAULT
 from openinfer.runtime.storage import AnyArray
@@ -119,6 +120,13 @@ class Team:
         else:
             self._kept.extend(given.values())
             self._kept.extend(more())
+
+    def workers(self) -> Workers:
+        """See `Team.workers` of `runtime/devices/base.py`."""
+        start = ctypes.addressof(self._words)
+        first = start + 8 * self._lefts.start
+        sequence = self.address + 8 * _SEQUENCE
+        return Workers(sequence, first, 8 * _RECORD, len(self._lefts), self._kept)
 
     def quiesce(self) -> None:
         """Waits until no worker is inside a step."""
