@@ -17,8 +17,9 @@ MOST = 1 << 20
 
 @dataclass(frozen=True)
 class Microarchitecture:
-    """Numbers that schedules choose by. The defaults were measured on a Zen 5 (`docs/performance-log.md`).
-    None of them changes a result, but for the order in which `panels` adds up a row.
+    """Numbers that schedules choose by. The defaults were first measured on a Zen 5, whose row has a later
+    `ahead` (`docs/performance-log.md`). None of them changes a result, but for the order in which `panels`
+    adds up a row.
 
     The first five are of products with one or two rows, whose time is that of reading panels of weights.
     """
@@ -94,8 +95,8 @@ MEASURED: Mapping[str, Row] = {
         {
             "ahead": "weights that the caches keep, in silence, in turns; of the time with 512, one thread "
             "(two): MLP 784-512-512-10 0.85 (0.99), MLP 3 x 512 0.84 (0.99), 768 x 3072 0.98 (0.82), 3072 x "
-            "768 0.99 (0.82); 4096 within 0.01 of 2048, 1024 within 0.02, 8192 0.00 to 0.04 more; 0: 1.01 "
-            "(0.96), 0.98 (1.03), 0.99 (0.98), 1.13 (0.99)",
+            "768 0.99 (0.82); beside 2048: 1024 0.05 less to 0.02 more, 4096 0.04 less to 0.01 more, 8192 "
+            "0.01 less to 0.04 more; 0: 1.01 (0.96), 0.98 (1.03), 0.99 (0.98), 1.13 (0.99)",
             "": "AVX-512 code, three times, in silence: no other number was quicker each time "
             "(ahead_streamed 512: 1.01, 1.02, 1.03 of the time with 0; ahead_narrow 4096: 1.06, 1.09, 1.06 "
             "of that with 8192; panels 4: 0.99, 1.02, 0.99; chunks 4: 1.01, 0.95, 0.99; streams of half of "

@@ -1,8 +1,9 @@
 """Measures the numbers of a processor that schedules choose by: `openinfer tune --machine`.
 
-For each number of `runtime/microarchitecture.py` there are products whose time depends on it. They are
-compiled with each candidate and run in turns with what is known so far, so that a busy moment of the machine
-is nobody's alone. Only what was clearly quicker is kept.
+For each number of `runtime/microarchitecture.py` there are products whose time depends on it, most with
+weights from 2 MiB to more than twice the last cache, on one thread or several. They are compiled with each
+candidate and run in turns with what is known so far, so that a busy moment of the machine is nobody's
+alone. Only what was clearly quicker is kept.
 """
 
 from __future__ import annotations

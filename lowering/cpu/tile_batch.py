@@ -62,9 +62,9 @@ class TileBatch(ModulePass):
           nn.conv(%x_n, %w) outs(%t) … ; nn.conv(%t, %v) outs(%y_n) … }
 
     One image's part of a value that a kernel of the chain hands to another must fill 1/64 of the
-    target's last cache, and half of it at most. Chains are convolutions, also transposed ones, pooling,
-    products with weights, layer norms, joins of channels, and loops over elements, each of which computes an
-    image from an image.
+    target's last cache, and half of it at most. Chains are convolutions, transposed ones too, pooling,
+    products with weights, layer norms, joins along any axis but the batch's, and loops over elements, each of
+    which computes an image from an image.
 
     Requires: buffers, copies elided, constants prepared; buffers not reused.
     Leaves: watched builds, whose values are shown whole; kernels whose weights are more than half of what

@@ -227,6 +227,23 @@ def test_products_in_blocks_of_the_contraction(options: Mapping[str, Any]) -> No
     assert error(found, np.float64(0.125 * depth * factor)) <= PROMISED
 
 
+def test_long_products_of_a_convolution() -> None:
+    """9216 products of each result, in eight blocks of channels where output channels are the lanes."""
+    channels, outputs = 1024, 256
+    x = np.full((1, channels, 5, 5), 0.1, "f4")
+    w = np.full((outputs, channels, 3, 3), 0.1, "f4")
+    text = (
+        f"dynamic {{ x: f32[1, {channels}, 5, 5]; }} constant {{ w: f32[{outputs}, {channels}, 3, 3]; }} "
+        f"volatile {{ y: f32[1, {outputs}, 2, 2]; }} "
+        "block entry { op conv2d(x, w, stride=2) >> y; return y; }"
+    )
+    exact = np.float64(np.float32(0.1)) ** 2 * channels * 9
+    for target in TARGETS:
+        compiled = oi.compile(oi.graph(text), {"w": w}, target=target)
+        found = np.asarray(compiled.make_executor(threads=1).run(x=x)["y"])
+        assert error(found, exact) <= 2 * PROMISED
+
+
 def test_attention_over_many_keys() -> None:
     for queries in (1, 20):
         keys, size = 50_000, 8

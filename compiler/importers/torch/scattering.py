@@ -102,7 +102,8 @@ def _with_nan(call: Call, found: Value, x: Value, updates: Value) -> Value:
 
 @handles("aten.masked_scatter.default")
 def masked_scatter(call: Call) -> Value:
-    """Where the mask is true the next element of a row; one that is too short is an error of the step."""
+    """Where the mask is true the next element of a row; one that is too short is an error of the step, but an
+    empty one leaves x."""
     g = call.g
     x = call.expand(call.tensor("self"), call.dims)
     mask = call.expand(call.tensor("mask"), call.dims)

@@ -32,12 +32,12 @@ def prefetch_distance(
     """How many bytes ahead a panel of elements `kind` is prefetched, with `row_bytes` in a row; None:
     not at all.
 
-    The defaults of `measured`, against the same loops without. f32: from the L3 cache 0.86 of the time at any
-    distance;
-    0.99 with 12 MB of weights, 1.2 with 17 to 21 MB, 1.4 with 25 MB, 1.2 with 50 MB of them and 1.02
-    with 268 MB (one thread, 32 MiB of L3 cache): the processor's own prefetcher runs further ahead
-    in code without prefetches. Where a row is one line only, as with AVX2, 2048 bytes take 0.91 of the
-    time of 512 from memory, 0.83 to 0.93 from the L3 cache. f16 and bf16 from memory: 1.11 to 1.16 at
+    The defaults of `measured`, against the same loops without. f32: from the L3 cache 0.86 of the time at 512
+    bytes (a Zen 5's row has a later `ahead`, 2048: 0.82 to 0.99 of that); 0.99 with 12 MB of weights, 1.2
+    with 17 to 21 MB, 1.4 with 25 MB, 1.2 with 50 MB of them and 1.02 with 268 MB (one thread,
+    32 MiB of L3 cache): the processor's own prefetcher runs further ahead in code without prefetches. Where a
+    row is one line only, as with AVX2, 2048 bytes take 0.91 of the time of 512 from memory, 0.83 to 0.93 from
+    the L3 cache. f16 and bf16 from memory: 1.11 to 1.16 at
     512 bytes, 0.91 at 4096 and 8192. i8 at 8192 bytes: 0.87 of the time at 2048, 0.96 of that at 4096.
     """
     if bits_of(kind) < 32:

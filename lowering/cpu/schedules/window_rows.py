@@ -10,7 +10,9 @@
       turn squares of the buffer
       for each output channel: apply the body, store its pixels
 
-Lines of 7 pixels fill 49 of 64 lanes; as rows, two lines at a time, they leave nothing empty.
+7 x 7 pixels fill 49 of 64 lanes; as rows, two lines at a time, they leave nothing empty.
+
+`window_width` has the conditions; convolutions that Winograd's algorithm computes do not get here.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from openinfer.lowering.cpu.schedules.streaming import LINE
 from openinfer.lowering.cpu.vector_width import bits_of
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.elements import add
+from openinfer.lowering.kernels.long_sums import PRODUCTS
 from openinfer.lowering.kernels.numeric import element_type
 
-# Vectors of output channels of a panel, and sums that registers hold of 32.
+# Vectors of output channels of a panel, and sums that 32 registers hold at most.
 VECTORS, MOST_SUMS = 2, 28
 # Pixels of the result at most: their sums wait in buffers.
 MOST_PIXELS = 256
@@ -40,7 +43,7 @@ MOST_PIXELS = 256
 MOST_TAPS = 9
 # Bytes of weights of a block: this one, the next one and the pixels find room in a second cache.
 WEIGHT_BYTES = 160_000
-# Panels that even out the work of several threads.
+# Panels at least, so that several threads have equal work.
 LEAST_PANELS = 8
 
 
@@ -178,8 +181,10 @@ class WindowRows(PixelRows):
             return new
 
         start = [zero] * (rows * across)
+        # A block of channels is a part of the whole sum, whose length `block-sums` cannot see.
+        kind = "long products" if shape.depth > PRODUCTS.most else "products"
         sums = build.reduce(
-            *steps, 1, start, channel, hint="c", sums="products", rounds=self._block_channels
+            *steps, 1, start, channel, hint="c", sums=kind, rounds=self._block_channels
         )
         return [list(sums[row * across : (row + 1) * across]) for row in range(rows)]
 

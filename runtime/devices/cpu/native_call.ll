@@ -1,9 +1,10 @@
 ; The way from Python into a step: functions that Python calls as builtins, and one as a method.
 ;
-; Only functions of CPython's C API are called, and nothing is read but what they return and the fields of
-; arrays, which NumPy's own macros read in the same places: `native_call.py` looks whether they are there.
-; `self` is a tuple: bytes with the words below, then the objects that they point to. Nothing here raises:
-; what is not plainly right is left to the checks in Python.
+; Functions of CPython's C API are called, `memcpy`, and the step. Of objects nothing is read but what these functions
+; return, counts of references and the fields of arrays, which NumPy's own macros read in the same places:
+; `native_call.py` looks whether they are there. `self` is a tuple: bytes with the words below, then the objects
+; that they point to. Nothing here raises an error about inputs: what is not plainly right is left to the checks in
+; Python. What was raised meanwhile goes on to the caller, as by a handler of a signal or by `numpy.empty`.
 
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare i64 @PyTuple_Size(ptr)
@@ -276,9 +277,10 @@ raise:
   ret ptr null
 }
 
-; A whole `run` of the inputs `given`: the results. None, and nothing is changed, where somebody was inside the
-; executor since the calling thread has run a step with arrays like these. None, too, where the step has
-; failed: what is to be said then, the checked way says, which runs it again.
+; A whole `run` of the inputs `given`: the results. None where somebody was inside the executor since the calling
+; thread has run a step: nothing is changed then. None where the inputs are unlike those of that step: addresses of
+; some of them may lie where the step looks then, and whoever runs it next puts others there. None, too, where the
+; step has failed: what it has changed is put back, and the checked way runs it again and says what is to be said.
 ;
 ; The token of the turn tells. A run that another one may follow leaves a token of its own, all else leaves True.
 define ptr @openinfer_run(ptr %self, ptr %given) {
