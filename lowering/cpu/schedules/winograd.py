@@ -26,13 +26,17 @@ from openinfer.lowering.cpu.schedules.conv_planes import PlaneCopy
 from openinfer.lowering.cpu.schedules.conv_shape import Planes
 from openinfer.lowering.cpu.schedules.microkernel import Arithmetic, contract
 from openinfer.lowering.cpu.schedules.product import at_entry
-from openinfer.lowering.cpu.schedules.winograd_shape import PIXELS, PLACES, SUMS, Winograd
+from openinfer.lowering.cpu.schedules.winograd_shape import (
+    MOST_VECTORS,
+    PIXELS,
+    PLACES,
+    SUMS,
+    Winograd,
+)
 from openinfer.lowering.kernels.builder import Index
 from openinfer.lowering.kernels.epilogue import Epilogue, Place
 from openinfer.lowering.kernels.numeric import largest
 
-# Vectors of a register tile at most.
-MOST_VECTORS = 3
 # Bytes of weights from which on they are asked for, and how many channels ahead: they come from the last
 # cache or from memory, and the processor's own prefetcher does not keep up with pieces of 32 bytes.
 FAR_BYTES, AHEAD = 1 << 17, 256

@@ -23,8 +23,12 @@ PLACES = WinogradAttr.PLACES
 PIXEL_BYTES, SUM_BYTES = 1 << 19, 1 << 16
 # Places that lie a multiple of so many bytes apart push each other out of the nearest cache.
 ALIKE_BYTES = 1024
-# What a loop over output channels and its threads cost, in vectors of tiles.
-BLOCK_COST = 0.25
+# Vectors of tiles of a register tile at most.
+MOST_VECTORS = 3
+# What a loop over output channels and its threads cost, in vectors of tiles, and how much longer products
+# take in a block that is wider than a register tile, whose pixels are not read as they lie, and in one of a
+# single vector, for which as many weights are loaded as for three.
+BLOCK_COST, WIDE_COST, NARROW_COST = 0.25, 1.07, 1.25
 # With fewer channels the sums before and after the products take longer than what is saved.
 LEAST_CHANNELS = 24
 # Smaller images than this leave most of a vector of tiles empty; only many channels make up for it, down to
@@ -57,7 +61,9 @@ class Winograd:
         allowed = [n for n in range(1, self.lines + 1) if self._stays_near(n)] or [1]
 
         def cost(lines: int) -> float:
-            return -(-self.lines // lines) * (self.vectors(lines) + BLOCK_COST)
+            vectors = self.vectors(lines)
+            slower = WIDE_COST if vectors > MOST_VECTORS else NARROW_COST if vectors == 1 else 1
+            return -(-self.lines // lines) * (vectors * slower + BLOCK_COST)
 
         return min(allowed, key=lambda n: (cost(n), n))
 
