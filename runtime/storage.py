@@ -103,12 +103,13 @@ def to_values(
         return _unpack(dtype, raw, count).reshape(shape)
     if dtype.name == "bool" and not known_bool:
         return (raw != 0).reshape(shape)
-    stored = raw.view(storage_dtype(dtype)).reshape(shape)
+    # What NumPy computes of an array without axes is no array: the shape comes last.
+    stored = raw.view(storage_dtype(dtype))
     if dtype.name == "bf16":
-        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype.name in _FORMATS:
-        return _decode_table(dtype.name)[stored]
-    return stored
+        stored = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    elif dtype.name in _FORMATS:
+        stored = _decode_table(dtype.name)[stored]
+    return stored.reshape(shape)
 
 
 def to_storage(dtype: DType, values: Any) -> AnyArray:

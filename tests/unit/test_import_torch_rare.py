@@ -11,6 +11,7 @@ from torch_imports import Function, check, torch
 
 import openinfer as oi
 from openinfer.compiler.frontend.printer import print_program
+from openinfer.compiler.importers.graph_writer import Imported
 
 F = torch.nn.functional
 INF, NAN = float("inf"), float("nan")
@@ -156,6 +157,40 @@ def test_scattered_and_reduced() -> None:
     check(Function(reduced), {"x": x, "y": y})
 
 
+def reduced_bools(x: Any, y: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    index = torch.tensor([[0, 2, 2, 0], [2, 2, 2, 2], [0, 0, 1, 1]])
+    for kind in ("sum", "prod", "amax", "amin"):
+        for own in (True, False):
+            name = f"{kind}_{own}"
+            found[name] = x.scatter_reduce(1, index, y, kind, include_self=own)
+    many = torch.zeros(256, dtype=torch.int64)
+    return found | {
+        "added": x.scatter_add(1, index, y),
+        "times": x.scatter(1, index, y, reduce="multiply"),
+        "many": x[0].scatter_add(0, many, y[0, :1].expand(256)),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter")
+@pytest.mark.parametrize("seed", range(3))
+def test_scattered_and_reduced_bools(seed: int) -> None:
+    check(Function(reduced_bools), {"x": drawn(3, 4, seed=seed) > 0, "y": drawn(3, 4, seed=9) > 0})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
+@pytest.mark.parametrize("count", [200, 255, 256, 300])
+def test_means_whose_counts_wrap(dtype: str, count: int) -> None:
+    """PyTorch counts in the dtype, too."""
+
+    def means(x: Any, y: Any) -> Any:
+        index = torch.arange(count + 3) // count
+        return [x.scatter_reduce(0, index, y, "mean", include_self=own) for own in (True, False)]
+
+    y = (drawn(count + 3) * 20).abs().to(getattr(torch, dtype))
+    check(Function(means), {"x": torch.tensor([7, 9, 11]).to(y.dtype), "y": y})
+
+
 def masked(x: Any, y: Any) -> dict[str, Any]:
     diagonal = torch.diagonal_scatter
     cube = torch.stack([x, x + 1])
@@ -165,6 +200,8 @@ def masked(x: Any, y: Any) -> dict[str, Any]:
         "row": x.masked_scatter(torch.tensor([True, False, True, True, False]), y),
         "none": x.masked_scatter(x > 1e9, y),
         "of_nothing": x.masked_scatter(x > 1e9, none),
+        "nothing_of_nothing": x[:0].masked_scatter(x[:0] > 0, none),
+        "masked_bools": (x > 0).masked_scatter(x < 1, y > 0),
         "wider": x[0].masked_scatter(x > 0, y),
         "ints": x.to(torch.int64).masked_scatter(x > 0, y.to(torch.int64)),
         "number": x[0, 0].masked_scatter(x[0, 0] < 9, y),
@@ -172,6 +209,10 @@ def masked(x: Any, y: Any) -> dict[str, Any]:
         "above": diagonal(x, y[0, :3], 2),
         "below": diagonal(x, y[0, :2], -2),
         "beside": diagonal(x, none, 5),
+        "far_beside": diagonal(x, none, 9),
+        "beneath": diagonal(x, none, -4),
+        "far_beneath": diagonal(x, none, -6),
+        "beneath_a_cube": diagonal(cube, none.reshape(4, 0), -6, 0, 2),
         "of_cubes": diagonal(cube, y[:2, :4], 0, -2, -1),
         "turned": diagonal(cube, y[:4, :2], 0, 2, 0),
         "bools": diagonal(x > 0, y[0, :4] > 0),
@@ -187,10 +228,35 @@ def test_too_few_elements_for_a_mask() -> None:
         return x.masked_scatter(x > 0, y)
 
     given = {"x": torch.tensor([1.0, -1.0, 1.0]), "y": torch.tensor([5.0, 6.0])}
-    imported = check(Function(few), given)
-    program = oi.Simulator(oi.graph(print_program(imported.module)), imported.tensors)
-    with pytest.raises(oi.StepError):
-        program.make_executor().run(x=torch.ones(3).numpy(), y=given["y"].numpy())
+    _fails_with_ones(check(Function(few), given), given["y"])
+
+
+def test_no_elements_for_a_mask() -> None:
+    def of_nothing(x: Any, y: Any) -> Any:
+        return x.masked_scatter(x > 0, y[:0])
+
+    given = {"x": -torch.ones(3), "y": torch.ones(2)}
+    _fails_with_ones(check(Function(of_nothing), given), given["y"])
+
+
+def test_elements_for_a_mask_that_vary() -> None:
+    def of_some(x: Any, y: Any) -> Any:
+        return x.masked_scatter(x > 0, y)
+
+    x = torch.tensor([1.0, -1.0, 1.0])
+    given = [{"x": x, "y": torch.arange(2.0)}, {"x": x, "y": torch.arange(5.0)}]
+    given.append({"x": -x.abs(), "y": torch.zeros(0)})
+    imported = check(Function(of_some), given[0], {"y": (("N", 0, 8),)}, given[1:])
+    _fails_with_ones(imported, torch.zeros(0))
+    _fails_with_ones(imported, torch.zeros(2))
+
+
+def _fails_with_ones(imported: Imported, y: Any) -> None:
+    """A step whose mask is all true, and y too short for it, on both executors."""
+    graph = oi.graph(print_program(imported.module))
+    for program in (oi.Simulator(graph, imported.tensors), oi.compile(graph, imported.tensors)):
+        with pytest.raises(oi.StepError):
+            program.make_executor().run(x=torch.ones(3).numpy(), y=y.numpy())
 
 
 def distances(x: Any, y: Any) -> dict[str, Any]:
@@ -324,6 +390,10 @@ def test_other_floats(dtype: str) -> None:
 
 
 REFUSED: list[tuple[Callable[..., Any], str]] = [
+    (
+        lambda x, y: (x > 0).scatter_reduce(1, (y < 0).long(), y > 0, "mean"),
+        "a mean of bools",
+    ),
     (lambda x, y: x.view(-1)[:0].median(), "a median of nothing"),
     (
         lambda x, y: F.interpolate(

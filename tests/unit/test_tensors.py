@@ -243,6 +243,15 @@ def test_array_protocol_of_tensor() -> None:
     assert np.shares_memory(np.array(plain, copy=False), plain.storage)
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f8e5m2", "f8e4m3", "i4", "t1", "bool", "f32", "i64"])
+def test_array_protocol_without_axes(dtype: str) -> None:
+    tensor = Tensor.from_values(dtype, 1)
+    for found in (tensor.values(), np.asarray(tensor), np.array(tensor, dtype=np.float64)):
+        assert type(found) is np.ndarray
+        assert found.shape == ()
+        assert found == 1
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -282,6 +282,8 @@ def end_of(dtype: str, *, largest: bool) -> int | float:
     """The largest or smallest number of a dtype; of floats an infinity."""
     if dtype in FLOATS:
         return inf if largest else -inf
+    if dtype == "bool":
+        return largest
     signed = not dtype.startswith("u")
     end = (1 << (DTYPES[dtype].bits - signed)) - 1
     return end if largest else -end - 1 if signed else 0

@@ -21,9 +21,15 @@ _REDUCTIONS = {
     "amax": "max",
     "mean": "add",
 }
+_OF_BOOLS = {"add": "max", "mul": "min"}
+"""What sums and products of bools are when they are numbers 0 and 1."""
 
 
 def _scattered(call: Call, x: Value, updates: Value, reduction: str | None) -> Value:
+    if reduction is not None and x.dtype == "bool":
+        numbers, more = (call.cast(one, "u8") for one in (x, updates))
+        kind = _OF_BOOLS.get(reduction, reduction)
+        return call.cast(_scattered(call, numbers, more, kind), "bool")
     index = call.tensor("index")
     axis = call.axis(max(x.rank, 1))
     for other in range(x.rank):
@@ -64,6 +70,8 @@ def scatter_reduce(call: Call) -> Value:
     """Elements joined with those that are there; without `include_self` these stay where no index points."""
     call.must("reduce", *_REDUCTIONS)
     kind, x, updates = call.text("reduce"), call.tensor("self"), call.tensor("src")
+    if kind == "mean" and x.dtype == "bool":
+        raise Refused("a mean of bools", "cast them to an integer or a float first")
     alone = "two" in str(call.node.target) and not call.flag("include_self")
     if alone:
         neutral = _everywhere(call, _neutral(kind, x.dtype), x.dtype)
@@ -84,12 +92,17 @@ def _neutral(kind: str, dtype: str) -> int | float:
 
 
 def _mean(call: Call, total: Value, own: int) -> Value:
-    """Sums by how many elements are in them; of integers rounded down."""
+    """Sums by how many elements are in them; of integers rounded down.
+
+    PyTorch counts in the dtype of the sums and lets both wrap; a count that wraps to nothing is one.
+    """
     g, dtype = call.g, total.dtype
     start = call.expand(call.reader.scalar(own, "i64"), total.dims)
     count = _scattered(call, start, _everywhere(call, 1, "i64"), "add")
-    count = call.cast(count if own else g.op("max", count, 1), dtype)
-    return g.op("div" if dtype in FLOATS else "floor_div", total, count)
+    if dtype in FLOATS:
+        return g.op("div", total, call.cast(count if own else g.op("max", count, 1), dtype))
+    count = call.cast(count, dtype)
+    return g.op("floor_div", total, g.op("where", g.op("eq", count, 0), 1, count))
 
 
 def _with_nan(call: Call, found: Value, x: Value, updates: Value) -> Value:
@@ -102,18 +115,20 @@ def _with_nan(call: Call, found: Value, x: Value, updates: Value) -> Value:
 
 @handles("aten.masked_scatter.default")
 def masked_scatter(call: Call) -> Value:
-    """Where the mask is true the next element of a row; one that is too short is an error of the step, but an
-    empty one leaves x."""
+    """Where the mask is true the next element of a row; one that is too short is an error of the step.
+
+    An element in front of the row is for what lies before the first true, so that an empty row has one, too.
+    """
     g = call.g
     x = call.expand(call.tensor("self"), call.dims)
     mask = call.expand(call.tensor("mask"), call.dims)
     source = call.cast(call.tensor("source"), call.dtype)
-    if 0 in (source.shape or ()) or 0 in (x.shape or ()):
+    if 0 in (x.shape or ()):
         return x
     row = call.reshape(source, [prod(source.dims, start=Size.of(1))])
+    row = g.op("pad", row, pads=[1, 0], axes=[0])
     flat = call.reshape(mask, [prod(x.dims, start=Size.of(1))])
     places = g.op("cumsum", call.cast(flat, "i64"), axis=0)
-    places = g.op("max", g.op("sub", places, 1), 0)
     return g.op("where", mask, call.reshape(g.op("gather", row, places), x.dims), x)
 
 
@@ -127,6 +142,8 @@ def diagonal_scatter(call: Call) -> Value:
     moved = permuted(g, x, order)
     rows, columns = moved.dims[-2:]
     source = call.cast(call.tensor("src"), x.dtype)
+    if source.dims[-1].constant == 0:
+        return x
     before = max(-offset, 0)
     behind = rows - before - source.dims[-1]
     if before or behind.constant != 0:
