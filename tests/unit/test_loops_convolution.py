@@ -161,6 +161,9 @@ def check(conv: Conv, target: str) -> None:
     layout = conv_layout(op)
     chosen = layout.columns if isinstance(layout, PanelsAttr) else schedule_of(op).tile.rows
     tile = conv.rows or chosen
+    if conv.packed:
+        # The room depends on it.
+        op.properties["layout"] = PanelsAttr(tile)
     room = max((scratch.dims[0].evaluate({}) for scratch in conv_scratch(op)), default=1)
     weights = panels(w, conv.groups, tile) if conv.packed else w
     sums = "f64" if element == "f64" else "f32"
@@ -197,10 +200,12 @@ def check(conv: Conv, target: str) -> None:
     whole = np.full(int(np.prod(shape)) + 64, 77, conv.dtype)
     found = whole[32:-32].reshape(shape)
     # What lies in the scratch buffer before does not matter, NaN neither.
-    scratch = np.full(room, np.nan, "float64" if sums == "f64" else "float32")
+    scratch = np.full(room + 64, np.nan, "float64" if sums == "f64" else "float32")
+    scratch[room:] = 77
     run(x, weights, *extras, found, scratch)
     assert (whole[:32] == 77).all()
     assert (whole[-32:] == 77).all()
+    assert (scratch[room:] == 77).all()
     unit = {"float64": 1e-13, "float32": 1e-5, "float16": 2e-2}[conv.dtype]
     np.testing.assert_allclose(found, expected(conv, x, w, extras), rtol=unit, atol=20 * unit)
 
@@ -274,6 +279,9 @@ RARE = {
     ),
     "windows as rows, dilation": Conv(
         (20, 9, 8), 300, (2, 3), dilation=(3, 1), padding=(1, 0, 2, 1), dtype="float16"
+    ),
+    "windows as rows, little of x": Conv(
+        (17, 3, 14), 288, (3, 1), stride=(2, 2), padding=(2, 1, 0, 1), dilation=(2, 3)
     ),
     "many weights": Conv((160, 4, 16), 120, padding=(1, 1, 1, 1), body=BIAS_RELU),
 }

@@ -19,6 +19,7 @@ import pytest
 from interrupts import interrupted, raises
 
 import openinfer as oi
+from openinfer.runtime.devices.compiled.executor import CompiledExecutor
 from openinfer.runtime.devices.compiled.quick_run import Workers
 from openinfer.runtime.devices.cpu import native_call
 from openinfer.runtime.devices.cpu.team import Team
@@ -566,6 +567,51 @@ def test_without_builtins(program: oi.Program, monkeypatch: pytest.MonkeyPatch) 
         assert runner._follow is None
 
 
+def test_arrays_that_lie_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without the interpreter's lock: Python looks at them, and steps ask for interrupts as ever."""
+    module: Any = native_call
+    monkeypatch.setattr(native_call, "_lies_as_read", lambda _: False)
+    builtins = module._builtins.__wrapped__()
+    monkeypatch.setattr(native_call, "_builtins", lambda: builtins)
+    assert native_call.interrupted_address() == builtins.interrupted
+    assert native_call.native_observer(print) is not None
+    assert native_call.native_reader(lambda _, __: True) is not None
+    assert native_call.native_place([], 0, None) is None
+    eye = np.eye(64, dtype=np.float32)
+    runner: Any
+    with oi.compile(LOOP).make_executor(1) as runner:
+        for _ in range(3):
+            np.testing.assert_array_equal(runner.run(n=np.array([2]), x=eye)["y"], eye)
+        assert runner._follow is None
+        assert inspect.isfunction(type(runner).run)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(lambda: runner.run(n=np.array([10**12]), x=eye), raises(KeyboardInterrupt))
+        np.testing.assert_array_equal(runner.run(n=np.array([2]), x=eye)["y"], eye)
+
+
+def test_names_that_are_no_strings(executor: Any) -> None:
+    given = arrays(1)
+    mistakes: list[dict[Any, Any]] = [{1: given["a"], "b": given["b"]}, {**given, None: 1}]
+    for mistake in mistakes:
+        for _ in range(2):
+            with pytest.raises(TypeError, match="keywords must be strings"):
+                executor.run(**mistake)
+            with pytest.raises(TypeError, match="keywords must be strings"):
+                executor.run(given["a"], **mistake)
+    check(executor.run(**given), given)
+
+
+def test_an_executor_is_shown_as_what_it_stands_for(executor: Any) -> None:
+    kind = type(executor)
+    assert kind is not CompiledExecutor
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        assert getattr(kind, name) == getattr(CompiledExecutor, name)
+    assert f"<{CompiledExecutor.__module__}.CompiledExecutor object" in repr(executor)
+    assert "method run of CompiledExecutor object" in repr(executor.run)
+    with pytest.raises(TypeError, match="'CompiledExecutor'"):
+        kind.run(object())
+
+
 def test_the_method_is_called_in_all_ways(executor: Any) -> None:
     given = arrays(7)
     counted = Counted(executor)
@@ -636,6 +682,63 @@ def test_whoever_waits_is_told(executor: Any) -> None:
         executor.run(**arrays(2))
     check(executor.run(**arrays(3)), arrays(3))
     assert executor.finished_steps == 6
+
+
+def test_whoever_waits_is_told_of_a_run_that_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoRoom(MemoryError):
+        pass
+
+    made, lacking = np.empty, [False]
+    raised: list[weakref.ref[NoRoom]] = []
+
+    def empty(*given: Any, **named: Any) -> Any:
+        if lacking[0]:
+            error = NoRoom()
+            raised.append(weakref.ref(error))
+            raise error
+        return made(*given, **named)
+
+    # What makes the quick way takes the function from there.
+    monkeypatch.setattr(np, "empty", empty)
+    told: list[object] = []
+    executor: Any
+    with oi.compile(PLAIN).make_executor(1) as executor:
+        x = np.ones(4, np.float32)
+
+        def quick_run() -> None:
+            lacking[0] = False
+            turn.waiting = 0
+            executor.run(x=x)
+            executor.run(x=x)
+            lacking[0], turn.waiting = True, 1
+            before = counted.tried
+            try:
+                executor.run(x=x)
+            finally:
+                assert counted.tried == before + 1
+
+        turn = executor._turn
+        for _ in range(3):
+            executor.run(x=x)
+        counted = Counted(executor)
+        turn.wake = lambda: told.append(dict(turn.slot))
+        for _ in range(2):
+            with pytest.raises(NoRoom):
+                quick_run()
+        assert told == [{0: True}] * 2
+
+        def interrupted_wake() -> None:
+            raise KeyboardInterrupt
+
+        turn.wake = interrupted_wake
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                quick_run()
+        lacking[0], turn.waiting = False, 0
+        gc.collect()
+        assert len(raised) == 4
+        assert [error() for error in raised] == [None] * 4
+        np.testing.assert_array_equal(executor.run(x=x)["y"], 2 * x)
 
 
 def test_fields_of_arrays_that_lie_otherwise_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ declare ptr @PyObject_CallOneArg(ptr, ptr)
 declare ptr @PyObject_CallObject(ptr, ptr)
 declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
 declare ptr @PyBool_FromLong(i64)
+declare i32 @PyArg_ValidateKeywordArguments(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @PyErr_Clear()
@@ -259,12 +260,18 @@ again:
   br label %check
 
 check:
+  ; Python checks no names for a method in machine code. Those of the quick way are all known.
+  %strings = call i32 @PyArg_ValidateKeywordArguments(ptr %inputs)
+  %well_named = icmp ne i32 %strings, 0
+  br i1 %well_named, label %slowly, label %done
+
+slowly:
   %checked_name = load ptr, ptr @openinfer_checked
   %checked = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %executor, ptr %checked_name, ptr %unnamed, ptr %inputs, ptr null)
   br label %done
 
 done:
-  %found = phi ptr [ %results, %try ], [ %checked, %check ]
+  %found = phi ptr [ %results, %try ], [ null, %check ], [ %checked, %slowly ]
   call void @Py_DecRef(ptr %follow)
   call void @Py_DecRef(ptr %inputs)
   ret ptr %found
@@ -332,26 +339,27 @@ inside:
   %type = load ptr, ptr %type_at
   %error = load ptr, ptr %error_at
   %trace = load ptr, ptr %trace_at
-  call void @PyErr_Restore(ptr %type, ptr %error, ptr %trace)
-  br i1 %ended, label %done, label %failed
+  %calm = icmp eq ptr %type, null
+  ; What failed without an error is run again, the checked way, which wakes those who wait.
+  %silent = xor i1 %ended, true
+  %again = and i1 %silent, %calm
+  br i1 %again, label %no, label %tell
 
-done:
+tell:
   %missed = call i32 @wake(ptr %run)
   %told = icmp eq i32 %missed, 0
-  br i1 %told, label %give, label %ended_after
+  br i1 %told, label %leave, label %ended_after
 
-give:
+leave:
+  call void @PyErr_Restore(ptr %type, ptr %error, ptr %trace)
   ret ptr %results
 
 ended_after:
+  ; What was raised last goes on, as from a `finally`.
   call void @Py_DecRef(ptr %results)
-  ret ptr null
-
-failed:
-  %calm = icmp eq ptr %type, null
-  br i1 %calm, label %no, label %raise
-
-raise:
+  call void @Py_DecRef(ptr %type)
+  call void @Py_DecRef(ptr %error)
+  call void @Py_DecRef(ptr %trace)
   ret ptr null
 
 clear:

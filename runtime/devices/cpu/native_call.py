@@ -97,6 +97,7 @@ class _Builtins:
         symbols = [*_FLAGS, *_METHOD_NAMES, INTERRUPTED, *_CALLED, *_CALLED.values()]
         self._library = load_object(_code(), symbols)
         self.interrupted = self._library.address(INTERRUPTED)
+        self.reads_arrays = _lies_as_read(np.zeros((2, 3), np.float32))
         self._definitions = {
             name: _Definition(name.encode(), self._library.address(name), flags, None)
             for name, flags in _FLAGS.items()
@@ -122,17 +123,17 @@ class _Builtins:
         """The class of executors whose `run` is a method in machine code, with a signature for `help`."""
         from openinfer.runtime.devices.compiled.executor import CompiledExecutor
 
-        class NativeExecutor(CompiledExecutor):
-            __doc__ = CompiledExecutor.__doc__
-
+        # Named like the one that it stands for, in messages and where it is shown.
+        names = {name: getattr(CompiledExecutor, name) for name in ("__doc__", "__module__")}
+        native = type(CompiledExecutor.__name__, (CompiledExecutor,), names)
         definition = self._definitions[_METHOD]
         says = f"run($self, /, *unnamed, **inputs)\n--\n\n{CompiledExecutor.run.__doc__}"
         definition.name, definition.doc = b"run", says.encode()
         new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
             ("PyDescr_NewMethod", ctypes.pythonapi)
         )
-        NativeExecutor.run = new(NativeExecutor, ctypes.addressof(definition))
-        return NativeExecutor
+        native.run = new(native, ctypes.addressof(definition))
+        return native
 
 
 def _code() -> bytes:
@@ -151,8 +152,8 @@ def _code() -> bytes:
 
 @cache
 def _builtins() -> _Builtins | None:
-    """None where Python is not CPython, arrays lie otherwise than is known, or the code cannot be made."""
-    if sys.implementation.name != "cpython" or not _lies_as_read(np.zeros((2, 3), np.float32)):
+    """None where Python is not CPython, or the code cannot be made."""
+    if sys.implementation.name != "cpython":
         return None
     try:
         return _Builtins()
@@ -166,10 +167,11 @@ def native_place(
     """What puts the addresses of arrays where `rows` say, if a dict of `inputs` inputs has all of them
     and they certainly fit. False where one does not; some addresses may have been put then.
 
-    `held` owns the memory that the addresses go to. None where there are no builtins.
+    `held` owns the memory that the addresses go to. None where there are no builtins, or where arrays
+    lie otherwise than they read them, as without the interpreter's lock.
     """
     builtins = _builtins()
-    if builtins is None:
+    if builtins is None or not builtins.reads_arrays:
         return None
     names = [sys.intern(row.name) for row in rows]
     shapes = [(ctypes.c_int64 * max(len(row.shape), 1))(*row.shape) for row in rows]
@@ -229,9 +231,9 @@ def _own(builtins: _Builtins | None, function: object) -> tuple[Any, ...] | None
 
 
 def native_executor() -> type[CompiledExecutor] | None:
-    """The class of executors whose `run` is in machine code; None where there are no builtins."""
+    """The class of executors whose `run` is in machine code; None where no run may follow another there."""
     builtins = _builtins()
-    return None if builtins is None else builtins.executor
+    return None if builtins is None or not builtins.reads_arrays else builtins.executor
 
 
 def interrupted_address() -> int:
