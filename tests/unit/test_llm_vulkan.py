@@ -67,9 +67,10 @@ def test_rows_of_any_number(runners: tuple[Runner, Runner, Any]) -> None:
         found, wanted = device.step(parts), simulator.step(parts)
         for one, other in zip(found, wanted, strict=True):
             assert one.logits.shape == other.logits.shape
-            # A key or value may be rounded to the next f16.
+            # Keys and values may be rounded to the next f16, which ones depends on NumPy's sums: up to
+            # 1.8e-4 on a Zen 5, where the device and the CPU differ by 1.5e-5.
             off = np.abs(one.logits - other.logits)
-            assert off.size == 0 or off.max() < 1e-4 * np.abs(other.logits).max()
+            assert off.size == 0 or off.max() < 5e-4 * np.abs(other.logits).max()
         # Later ones write over what stands there, which is kept first.
         commands.setdefault(sum(len(part.ids) for part in parts), clock.commands)
     # Q, K and V, attention and the undo of what it writes, out, gate and up, down; ten around the layers.
