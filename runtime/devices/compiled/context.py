@@ -59,7 +59,7 @@ class Context:
         """The thread that ran the last step here."""
         self._finished = 0
         self._followed = ctypes.c_int64()
-        """Steps that ended well in a builtin (`token`); `_finished` counts the others."""
+        """Steps that ended well in a builtin (`follow`); `_finished` counts the others."""
         self._loaded = loaded
         self._manifest = manifest
         self._results = manifest.returns or manifest.outputs
